@@ -1,0 +1,23 @@
+"""Augmentations: pure, batched, each takes its generator."""
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+Augment = Callable[[Tensor, np.random.Generator], Tensor]
+
+
+def crop_and_flip(x: Tensor, rng: np.random.Generator, padding: int = 4) -> Tensor:
+    """Random crop after padding with the darkest value, then a horizontal flip half of the time, per sample."""
+    n, _, height, width = x.shape
+    dark = 0 if x.dtype == torch.uint8 else -1
+    padded = torch.nn.functional.pad(x, (padding,) * 4, value=dark)
+    top, left = (torch.from_numpy(rng.integers(0, 2 * padding + 1, (n, 1))).to(x.device) for _ in range(2))
+    flip = torch.from_numpy(rng.random((n, 1)) < 0.5).to(x.device)
+    rows = top + torch.arange(height, device=x.device)
+    columns = torch.arange(width, device=x.device).expand(n, -1)
+    columns = left + torch.where(flip, columns.flip(1), columns)
+    samples = torch.arange(n, device=x.device)[:, None, None]
+    return padded[samples, :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)

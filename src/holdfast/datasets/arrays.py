@@ -1,0 +1,59 @@
+"""A user's own arrays from an .npz file."""
+
+from pathlib import Path
+from zipfile import BadZipFile
+from zlib import error as ZlibError
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.datasets.base import Dataset, from_arrays
+from holdfast.errors import DataError
+
+KEYS = ("train_x", "train_y", "test_x", "test_y")
+
+
+def npz(path: str | Path) -> Dataset:
+    """The dataset of train_x, train_y, test_x and test_y."""
+    path = Path(path)
+    arrays = read(path)
+    for part in ("train", "test"):
+        x, y = arrays[f"{part}_x"], arrays[f"{part}_y"]
+        if x.ndim < 2 or x.dtype.kind not in "buif":
+            raise DataError(f"{path}: {part}_x is {described(x)}; it must hold numbers, one sample a row")
+        if y.ndim != 1:
+            raise DataError(f"{path}: {part}_y is {described(y)}; it must hold one label a sample")
+        if not len(x):
+            raise DataError(f"{path}: {part}_x is empty; it must hold at least one sample")
+    return from_arrays(**arrays, name=path.stem)
+
+
+def read(path: Path) -> dict[str, NDArray[np.generic]]:
+    if not path.is_file():
+        raise DataError(f"{path} is not a file: give an .npz with {', '.join(KEYS)}")
+    with path.open("rb") as stream:
+        try:
+            file = np.load(stream, allow_pickle=False)
+        except (ValueError, EOFError, OSError, BadZipFile) as error:
+            raise DataError(f"{path} is not an .npz file: write one with numpy.savez") from error
+        if not isinstance(file, np.lib.npyio.NpzFile):
+            raise DataError(f"{path} is a single array: give an .npz with {', '.join(KEYS)}")
+        if missing := [key for key in KEYS if key not in file]:
+            raise DataError(f"{path} lacks {', '.join(missing)}; it has {', '.join(file) or 'nothing'}")
+        return {key: member(path, file, key) for key in KEYS}
+
+
+def member(path: Path, file: np.lib.npyio.NpzFile, key: str) -> NDArray[np.generic]:
+    try:
+        array = file[key]
+    except (ValueError, EOFError, OSError, BadZipFile, ZlibError) as error:
+        if "Object arrays" in str(error):
+            raise DataError(f"{path}: {key} is an array of objects; it must be of numbers or strings") from error
+        raise DataError(f"{path}: {key} is damaged; write the file again with numpy.savez") from error
+    if not isinstance(array, np.ndarray):
+        raise DataError(f"{path}: {key} is not an array; write the file again with numpy.savez")
+    return array
+
+
+def described(array: NDArray[np.generic]) -> str:
+    return f"{array.dtype} of shape {array.shape}"

@@ -1,0 +1,105 @@
+"""A folder of class folders of images."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.datasets.base import Dataset
+from holdfast.errors import DataError, InputError
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+SUFFIXES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"})
+TEST_EVERY = 6
+
+ImagesOfClass = dict[str, list[Path]]
+
+
+def folder(path: str | Path, size: int = 32) -> Dataset:
+    """PATH/train and PATH/test if both exist; otherwise every sixth image of a class of PATH is for the test.
+
+    Images become RGB of size×size: centre-cropped to a square, then scaled.
+    """
+    path = Path(path).resolve()
+    if size < 1:
+        raise InputError(f"size is {size}; an image needs at least 1 pixel a side")
+    if not path.is_dir():
+        raise DataError(f"{path} is not a folder: give one that holds a folder of images for each class")
+    if (path / "train").is_dir() and (path / "test").is_dir():
+        train, test = images_of_classes(path / "train"), images_of_classes(path / "test")
+        require_same_classes(path, train, test)
+    else:
+        train, test = split(images_of_classes(path))
+    classes = tuple(train)
+    return Dataset(path.name, classes, *read(train, classes, size), *read(test, classes, size))
+
+
+def images_of_classes(path: Path) -> ImagesOfClass:
+    folders = [each for each in visible(path) if each.is_dir()]
+    if not folders:
+        raise DataError(f"{path} has no class folders: it must hold a folder of images for each class")
+    return {each.name: images_in(each) for each in folders}
+
+
+def images_in(path: Path) -> list[Path]:
+    images = [each for each in visible(path) if each.suffix.lower() in SUFFIXES and each.is_file()]
+    if not images:
+        kinds = ", ".join(sorted(suffix[1:] for suffix in SUFFIXES))
+        raise DataError(f"the class folder {path} has no images: it must hold at least one of {kinds}")
+    return images
+
+
+def visible(path: Path) -> list[Path]:
+    try:
+        return sorted(each for each in path.iterdir() if not each.name.startswith("."))
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def require_same_classes(path: Path, train: ImagesOfClass, test: ImagesOfClass) -> None:
+    for name in sorted(train.keys() ^ test.keys()):
+        has, lacks = ("train", "test") if name in train else ("test", "train")
+        raise DataError(f"{path / has} has the class {name!r}, which {path / lacks} has not: both need it")
+
+
+def split(images: ImagesOfClass) -> tuple[ImagesOfClass, ImagesOfClass]:
+    for each in images.values():
+        if len(each) < 2:
+            raise DataError(f"{each[0].parent} has 1 image: at least 2 are needed, to train on and to test on")
+    train = {name: [p for i, p in enumerate(each) if i % TEST_EVERY] for name, each in images.items()}
+    test = {name: each[::TEST_EVERY] for name, each in images.items()}
+    return train, test
+
+
+def read(images: ImagesOfClass, classes: tuple[str, ...], size: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    paths = [path for name in classes for path in images[name]]
+    x = np.empty((len(paths), 3, size, size), np.uint8)
+    for row, path in zip(x, paths, strict=True):
+        row[:] = pixels(path, size)
+    return x, np.repeat(np.arange(len(classes)), [len(images[name]) for name in classes])
+
+
+def pixels(path: Path, size: int) -> NDArray[np.uint8]:
+    from PIL import Image, ImageOps
+
+    try:
+        with Image.open(path) as image:
+            opaque = rgb(ImageOps.exif_transpose(image))
+            square = ImageOps.fit(opaque, (size, size), Image.Resampling.BILINEAR)
+    except Exception as error:  # image decoders raise whatever they like on a damaged file
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise DataError(f"{path} cannot be read as an image: {reason}; repair or remove it") from error
+    return np.asarray(square).transpose(2, 0, 1)
+
+
+def rgb(image: "Image.Image") -> "Image.Image":
+    from PIL import Image
+
+    if image.mode.startswith("I"):  # 16 bits of grey, which Pillow's own conversion clips to white
+        image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+    if image.mode == "P":  # Pillow warns when a palette's transparency is dropped in one step
+        image = image.convert("RGBA")
+    return image.convert("RGB")

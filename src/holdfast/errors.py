@@ -1,0 +1,52 @@
+"""Everything Holdfast raises on purpose.
+
+    HoldfastError
+    ├── InputError        an argument is wrong; also a ValueError
+    │   ├── BatchError    a batch given to the learner
+    │   ├── LabelError    a label given to the learner
+    │   └── UnknownName   a name that does not exist; says which is nearest
+    ├── NonFiniteError    a loss or gradient is not a number; nothing was changed; also an ArithmeticError
+    ├── NothingLearned    a question to a learner that has seen no class yet
+    └── DataError         a dataset is missing, incomplete or damaged
+
+The command line turns each of them into one line and exit code 2.
+"""
+
+import difflib
+from collections.abc import Iterable
+
+
+class HoldfastError(Exception):
+    pass
+
+
+class InputError(HoldfastError, ValueError):
+    pass
+
+
+class BatchError(InputError):
+    pass
+
+
+class LabelError(InputError):
+    pass
+
+
+class UnknownName(InputError):
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        known = list(known)
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        super().__init__(f"unknown {kind} {name!r}: {hint}there are {', '.join(known)}")
+
+
+class NonFiniteError(HoldfastError, ArithmeticError):
+    pass
+
+
+class NothingLearned(HoldfastError):
+    pass
+
+
+class DataError(HoldfastError):
+    pass

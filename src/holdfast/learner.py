@@ -1,0 +1,216 @@
+"""The learner: observe labelled batches as they come, predict at any time."""
+
+import hashlib
+from collections.abc import Callable, Hashable, Iterable
+from contextlib import ExitStack
+from dataclasses import replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from holdfast.augment import Augment
+from holdfast.batch import Batch
+from holdfast.errors import BatchError, InputError, NonFiniteError, NothingLearned
+from holdfast.labels import Labels
+from holdfast.memory import Journal, Reservoir
+from holdfast.methods.base import Method
+from holdfast.nets import HEADS, Net
+from holdfast.rollback import Rollback
+from holdfast.seeds import generator, torch_seed
+
+Samples = NDArray[np.generic] | Tensor
+MakeOptimizer = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
+
+
+class Learner:
+    """Learns from a stream of small labelled batches.
+
+    >>> import holdfast
+    >>> learner = holdfast.Learner(holdfast.mlp((2,)), holdfast.ERACE(), memory=100)
+    >>> learner.observe(np.array([[0.0, 1.0], [1.0, 0.0]]), ["up", "right"])
+    >>> learner.classes
+    ['up', 'right']
+    """
+
+    def __init__(
+        self,
+        encoder: nn.Module,
+        method: Method,
+        *,
+        memory: int | Reservoir = 1000,
+        lr: float = 0.1,
+        optimizer: MakeOptimizer | None = None,
+        augment: Augment | None = None,
+        seed: int = 0,
+        classes: int = 0,
+    ) -> None:
+        """`classes` sizes the head in advance, for methods that look at classes still to come."""
+        if not lr > 0:
+            raise InputError(f"lr must be above 0, not {lr}")
+        self.method = method
+        self.memory = Reservoir(memory) if isinstance(memory, int) else memory
+        self.labels = Labels()
+        self.step = 0
+        self.seed = seed
+        device = next(encoder.parameters(), torch.empty(0)).device
+        self.net = Net(encoder, HEADS[method.head](seed).to(device)).eval()
+        self._trained = [p for p in self.net.parameters() if p.requires_grad]
+        self.optimizer = optimizer(self._trained) if optimizer else torch.optim.SGD(self._trained, lr=lr)
+        self._augment = augment
+        self._classes = classes
+        self._rollback = Rollback([*self._trained, *self.net.buffers()], self.optimizer)
+        self._like: Tensor | None = None  # an empty batch of the samples' shape and type, from the first batch on
+
+    @property
+    def classes(self) -> list[Hashable]:
+        """The labels seen so far, in the order of their first appearance."""
+        return list(self.labels)
+
+    def observe(self, x: Samples, y: object, *, task: int | None = None) -> None:
+        """One step on an incoming batch. It happens completely or, with an exception, not at all.
+
+        `x`: samples, uint8 (scaled to [-1, 1]) or float (taken as they are); `y`: a hashable label each.
+        """
+        labels = self.labels.check(y)
+        samples = self._check(x)
+        if len(samples) != len(labels):
+            raise BatchError(f"x has {len(samples)} samples but y has {len(labels)} labels")
+        if len(samples) == 0:
+            raise BatchError("x is empty; a batch needs at least one sample")
+        if self.method.needs_task_ids and task is None:
+            raise InputError(f"{type(self.method).__name__} needs task ids: call observe(x, y, task=...)")
+
+        with ExitStack() as undo:
+            undo.callback(self._restore, len(self.labels), self.step, self._like)
+            self._like = samples[:0]
+            indices = torch.tensor(self.labels.admit(labels), device=self.device)
+            if self.net.seen != len(self.labels):
+                undo.callback(self._grow(samples))
+            self._rollback.capture()
+            undo.callback(self._rollback.restore)
+
+            new = Batch(samples.to(self.device), indices, task=task if self.method.needs_task_ids else None)
+            self._update(new)
+            if (kept := self.method.remember(self.net, new)) is not None:
+                if self.memory.offered == 0:
+                    undo.callback(self.memory.clear)
+                journal = Journal()
+                undo.callback(journal.undo)
+                self.memory.add(kept, self._rng("memory"), journal)
+            self.step += 1
+            undo.pop_all()
+
+    def predict(self, x: Samples) -> list[Hashable]:
+        """The most probable label of each sample. Changes nothing."""
+        return [self.labels[index] for index in self._scores(x).argmax(1).tolist()]
+
+    def predict_proba(self, x: Samples) -> NDArray[np.float32]:
+        """The probability of each class in `classes`, one row a sample. Changes nothing."""
+        return self._scores(x).softmax(1).float().numpy()
+
+    def state_hash(self) -> str:
+        """sha256 over everything that determines the learner's future."""
+        digest = hashlib.sha256(repr((self.step, self.seed, self.classes, self.method)).encode())
+        for name, tensor in sorted(self.net.state_dict().items()):
+            digest.update(f"{name} {tuple(tensor.shape)}".encode() + tensor.cpu().contiguous().numpy().tobytes())
+        for state in self.optimizer.state.values():
+            for key, value in sorted(state.items()):
+                data = value.cpu().numpy().tobytes() if isinstance(value, Tensor) else repr(value).encode()
+                digest.update(key.encode() + data)
+        self.memory.hash_into(digest)
+        return digest.hexdigest()
+
+    @property
+    def device(self) -> torch.device:
+        return self.net.head.weight.device
+
+    def _rng(self, purpose: str) -> np.random.Generator:
+        return generator(self.seed, purpose, self.step)
+
+    def _update(self, new: Batch) -> None:
+        net = self.net
+        with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []), _training(net):
+            torch.manual_seed(torch_seed(self.seed, "net", self.step))
+            recalled = self.method.recall(net, new, self.memory, self._rng("recall"))
+            batches = {name: self._prepare(name, batch) for name, batch in [("new", new), *recalled.items()]}
+            loss = self.method.loss(net, **batches)
+            if not loss.isfinite():
+                raise NonFiniteError(f"the loss is {loss.item()} at step {self.step}; a smaller lr may help")
+            if loss.requires_grad:
+                loss.backward()  # type: ignore[no-untyped-call]
+            sums = [p.grad.sum() for p in self._trained if p.grad is not None]
+            if sums and not torch.stack(sums).isfinite().all():
+                raise NonFiniteError(f"a gradient is not finite at step {self.step}; a smaller lr may help")
+            self.optimizer.step()
+            self.optimizer.zero_grad(set_to_none=True)
+
+    def _prepare(self, name: str, batch: Batch) -> Batch:
+        device = self.device
+        x = batch.x.to(device)
+        if self._augment is not None and len(x):
+            x = self._augment(x, self._rng(f"augment/{name}"))
+        extra = {key: value.to(device) for key, value in batch.extra.items()}
+        return replace(batch, x=x, y=batch.y.to(device), extra=extra)
+
+    def _grow(self, samples: Tensor) -> Callable[[], None]:
+        """A row of the head for every label; returns what undoes it."""
+        features = self.net.head.weight.shape[1]
+        if not features:
+            with torch.no_grad():
+                features = self.net.features(samples[:1].to(self.device)).shape[1]
+        return self.net.head.grow(len(self.labels), max(len(self.labels), self._classes), features, self.optimizer)
+
+    def _restore(self, labels: int, step: int, like: Tensor | None) -> None:
+        self.labels.forget_after(labels)
+        self.step = step
+        self._like = like
+
+    def _check(self, x: Samples) -> Tensor:
+        """`x` as a tensor of our own (the caller may reuse theirs), or a BatchError that says what is wrong."""
+        if isinstance(x, np.ndarray):
+            if x.dtype.kind not in "fu" or (x.dtype.kind == "u" and x.dtype != np.uint8):
+                raise BatchError(f"x has type {x.dtype}; it must be uint8 or float")
+            samples = torch.from_numpy(x.copy())
+        elif isinstance(x, Tensor):
+            if not x.is_floating_point() and x.dtype != torch.uint8:
+                raise BatchError(f"x has type {x.dtype}; it must be uint8 or float")
+            samples = x.detach().clone()
+        else:
+            raise BatchError(f"x must be a numpy array or a tensor, not {type(x).__name__}")
+        if samples.ndim < 2:
+            raise BatchError(f"x has shape {tuple(samples.shape)}; it must be (samples, ...)")
+        if samples.is_floating_point():
+            samples = samples.float()
+            if not samples.isfinite().all():
+                raise BatchError("x has a value that is NaN or infinite")
+        like = self._like
+        if like is not None and (like.shape[1:] != samples.shape[1:] or like.dtype != samples.dtype):
+            raise BatchError(
+                f"x has samples of shape {tuple(samples.shape[1:])} and type {samples.dtype}; "
+                f"this learner takes {tuple(like.shape[1:])} and {like.dtype}"
+            )
+        return samples
+
+    @torch.inference_mode()
+    def _scores(self, x: Samples) -> Tensor:
+        net = self.net
+        if net.seen == 0:
+            raise NothingLearned("the learner has not observed anything yet; call observe(x, y) first")
+        samples = self._check(x)
+        parts = [self.method.predict(net, self.memory, part.to(self.device)) for part in samples.split(256)]
+        return torch.cat(parts).cpu() if len(samples) else torch.empty(0, net.seen)
+
+
+class _training:
+    """Training mode inside, evaluation mode outside: the net rests in the mode that questions need."""
+
+    def __init__(self, net: Net) -> None:
+        self.net = net
+
+    def __enter__(self) -> None:
+        self.net.train()
+
+    def __exit__(self, *error: object) -> None:
+        self.net.eval()

@@ -1,0 +1,90 @@
+"""A faster copy of a net for questions only: BatchNorm folded into convolutions, bf16 where the CPU has it."""
+
+import copy
+
+import torch
+from torch import Tensor, fx, nn
+from torch.nn.utils.fusion import fuse_conv_bn_weights
+
+from holdfast.nets import Net
+
+BATCH = 64  # fastest on one core: larger batches fall out of the cache
+
+
+class FastNet:
+    """`net` answers as `live` did at the last `refresh`. Nothing here can touch `live`."""
+
+    def __init__(self, live: Net) -> None:
+        self._live = live
+        self._folded = _foldable(live.encoder)
+        encoder = copy.deepcopy(live.encoder)
+        for conv_name, bn_name in self._folded:
+            conv = encoder.get_submodule(conv_name)
+            assert isinstance(conv, nn.Conv2d)
+            conv.bias = nn.Parameter(torch.zeros(conv.out_channels, device=conv.weight.device))
+            _replace(encoder, bn_name, nn.Identity())
+        if next(iter(encoder.parameters()), torch.empty(0)).device.type == "cpu" and cpu_has_bf16():
+            encoder = encoder.bfloat16()
+        self.net = Net(encoder, copy.deepcopy(live.head)).eval().requires_grad_(False)
+
+    @torch.no_grad()
+    def refresh(self) -> Net:
+        live, fast = self._live.encoder, self.net.encoder
+        skip = {f"{name}.{part}" for pair in self._folded for name in pair for part in ("weight", "bias")}
+        source = dict(live.named_parameters()) | dict(live.named_buffers())
+        target = dict(fast.named_parameters()) | dict(fast.named_buffers())
+        for name in target.keys() - skip:
+            target[name].copy_(source[name])
+        for conv_name, bn_name in self._folded:
+            conv, bn = live.get_submodule(conv_name), live.get_submodule(bn_name)
+            assert isinstance(conv, nn.Conv2d) and isinstance(bn, nn.BatchNorm2d)
+            assert bn.running_mean is not None and bn.running_var is not None
+            weight, bias = fuse_conv_bn_weights(
+                conv.weight, conv.bias, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias
+            )
+            target[f"{conv_name}.weight"].copy_(weight)
+            target[f"{conv_name}.bias"].copy_(bias)
+        for parameter, current in zip(self.net.head.parameters(), self._live.head.parameters(), strict=True):
+            parameter.data = current.detach().clone()
+        self.net.head.seen = self._live.head.seen
+        return self.net
+
+
+def cpu_has_bf16() -> bool:
+    has = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
+    return bool(has.get("avx512_bf16") or has.get("amx_bf16"))
+
+
+def _foldable(encoder: nn.Module) -> list[tuple[str, str]]:
+    """(convolution, BatchNorm) pairs where one feeds the other and nobody else; none if it cannot be traced."""
+    try:
+        graph = fx.symbolic_trace(copy.deepcopy(encoder)).graph
+    except Exception:  # tracing runs the user's code on symbols: it may fail in any way
+        return []
+    modules = dict(encoder.named_modules())
+    used = [str(node.target) for node in graph.nodes if node.op == "call_module"]
+    pairs = []
+    for node in graph.nodes:
+        before = node.args[0] if node.args else None
+        if node.op != "call_module" or not isinstance(before, fx.Node) or before.op != "call_module":
+            continue
+        conv, bn = str(before.target), str(node.target)
+        if (
+            type(modules[conv]) is nn.Conv2d
+            and isinstance(bn_module := modules[bn], nn.BatchNorm2d)
+            and bn_module.track_running_stats
+            and len(before.users) == 1
+            and used.count(conv) == used.count(bn) == 1
+        ):
+            pairs.append((conv, bn))
+    return pairs
+
+
+def _replace(root: nn.Module, name: str, module: nn.Module) -> None:
+    parent, _, child = name.rpartition(".")
+    setattr(root.get_submodule(parent), child, module)
+
+
+def agreement(method_scores: Tensor, plain_scores: Tensor) -> float:
+    """The share of samples for which both paths answer alike."""
+    return float((method_scores.argmax(1) == plain_scores.argmax(1)).float().mean())

@@ -1,0 +1,86 @@
+"""What a run costs: measured multiply-adds and bytes.
+
+Every call of the encoder and of the head is seen by a hook, which looks up what a call with that input shape
+costs. The cost is measured once per shape, with torch's flop counter on a copy of the module.
+"""
+
+import copy
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from holdfast.learner import Learner
+from holdfast.nets import Net
+
+
+class Ledger:
+    """Multiply-adds by account: forward and backward (training), retrieval (forwards of a step that nothing is
+    learned from), query (what answering costs beside forwarding the questions), evaluation."""
+
+    def __init__(self) -> None:
+        self.macs: Counter[str] = Counter({"forward": 0, "backward": 0, "retrieval": 0, "query": 0, "evaluation": 0})
+        self._bytes: list[int] = []
+        self._cost: dict[Any, tuple[int, int]] = {}
+        self._account: str | None = None
+
+    @property
+    def train_macs(self) -> int:
+        return sum(self.macs[account] for account in ("forward", "backward", "retrieval", "query"))
+
+    @property
+    def mean_bytes(self) -> float:
+        return sum(self._bytes) / max(1, len(self._bytes))
+
+    def weigh(self, learner: Learner) -> None:
+        """Notes the bytes of parameters and memory as they are now."""
+        parameters = sum(p.numel() * p.element_size() for p in learner.net.parameters())
+        self._bytes.append(parameters + learner.memory.nbytes)
+
+    @contextmanager
+    def watch(self, net: Net, account: str) -> Iterator[None]:
+        """Books every forward of `net` inside the block; in the account "training" by what it is for."""
+        hooks = [part.register_forward_hook(self._book, with_kwargs=False) for part in (net.encoder, net.head)]
+        self._account = account
+        try:
+            yield
+        finally:
+            self._account = None
+            for hook in hooks:
+                hook.remove()
+
+    def _book(self, module: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> None:
+        forward, backward = self._cost_of(module, inputs)
+        if self._account != "training":
+            self.macs[str(self._account)] += forward
+        elif torch.is_grad_enabled():
+            self.macs["forward"] += forward
+            self.macs["backward"] += backward
+        else:
+            self.macs["retrieval"] += forward
+
+    def _cost_of(self, module: nn.Module, inputs: tuple[Any, ...]) -> tuple[int, int]:
+        x, *rest = inputs
+        rows = len(module.weight) if hasattr(module, "seen") else 0  # type: ignore[arg-type]
+        key = (type(module), tuple(x.shape), x.requires_grad, getattr(module, "seen", 0), rows, *rest)
+        if key not in self._cost:
+            self._cost[key] = measure(module, x, *rest)
+        return self._cost[key]
+
+
+def measure(module: nn.Module, x: Tensor, *rest: Any) -> tuple[int, int]:
+    """Multiply-adds of one forward and of its backward, by running both on a copy."""
+    clone = copy.deepcopy(module)
+    clone._forward_hooks.clear()
+    with torch.inference_mode(False), torch.enable_grad(), FlopCounterMode(display=False) as counter:
+        like = torch.zeros(x.shape, dtype=x.dtype, device=x.device, requires_grad=x.requires_grad)
+        output = clone(like, *rest)
+        forward = counter.get_total_flops()
+        if output.requires_grad:
+            output.sum().backward()
+        both = counter.get_total_flops()
+    return forward // 2, (both - forward) // 2

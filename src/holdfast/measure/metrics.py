@@ -1,0 +1,39 @@
+"""AA, AAA, accuracy and forgetting, from the counts that evaluations record."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from holdfast.measure.evaluate import Evaluation
+
+Tasks = Sequence[Sequence[int]]
+
+
+def task_accuracies(evaluation: Evaluation, tasks: Tasks) -> list[float | None]:
+    """Accuracy on each task, None for those not met yet."""
+    correct, total = np.array(evaluation.correct), np.array(evaluation.total)
+    counts = [(correct[list(task)].sum(), total[list(task)].sum()) for task in tasks]
+    return [float(right / all_) if all_ else None for right, all_ in counts]
+
+
+def anytime_accuracy(evaluation: Evaluation, tasks: Tasks) -> float:
+    """AA_k: the mean over the tasks met so far of the accuracy on each."""
+    return float(np.mean([a for a in task_accuracies(evaluation, tasks) if a is not None]))
+
+
+def averaged_anytime_accuracy(evaluations: Sequence[Evaluation], tasks: Tasks, every: int) -> float:
+    """AAA: the mean of AA over the evaluations of the regular grid (the end, if nothing else is on it)."""
+    regular = [e for e in evaluations if e.step % every == 0] or evaluations[-1:]
+    return float(np.mean([anytime_accuracy(e, tasks) for e in regular]))
+
+
+def forgetting(evaluations: Sequence[Evaluation], tasks: Tasks, task_ends: Sequence[int]) -> float:
+    """The mean over all tasks but the last of (best accuracy at an earlier task end - accuracy at the end)."""
+    exact = [task_accuracies(e, tasks) for e in evaluations if e.step in set(task_ends)]
+    drops = []
+    for task in range(len(tasks) - 1):
+        curve = [accuracies[task] for accuracies in exact]
+        met = [a for a in curve if a is not None]
+        if len(met) > 1:
+            drops.append(max(met[:-1]) - met[-1])
+    return float(np.mean(drops)) if drops else 0.0

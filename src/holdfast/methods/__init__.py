@@ -1,0 +1,90 @@
+"""The methods by the names they have on the command line."""
+
+import dataclasses
+import importlib.util
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from holdfast.errors import InputError, UnknownName
+from holdfast.methods.base import Method
+from holdfast.methods.er import ER
+from holdfast.methods.er_ace import ERACE
+from holdfast.methods.er_aml import ERAML
+from holdfast.methods.fine_tuning import FineTuning
+from holdfast.methods.iid import IID, IIDPlusPlus
+
+METHODS: dict[str, type[Method]] = {
+    "er": ER,
+    "er-ace": ERACE,
+    "er-aml": ERAML,
+    "fine-tuning": FineTuning,
+    "iid": IID,
+    "iid++": IIDPlusPlus,
+}
+
+
+def find(name: str) -> type[Method]:
+    """A method by its name, or by `file.py:Class` from a file of the user's."""
+    if ".py:" not in name:
+        if name not in METHODS:
+            raise UnknownName("method", name, METHODS)
+        return METHODS[name]
+    file, _, class_name = name.rpartition(":")
+    path = Path(file)
+    if not path.is_file():
+        raise InputError(f"method {name}: there is no file {file}")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module  # dataclasses look their module up by name
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise InputError(f"method {name}: importing {file} failed with {type(error).__name__}: {error}") from error
+    found = getattr(module, class_name, None)
+    classes = [k for k, v in vars(module).items() if isinstance(v, type) and issubclass(v, Method) and v is not Method]
+    if found is None:
+        raise UnknownName(f"class in {file}", class_name, classes)
+    if not (isinstance(found, type) and issubclass(found, Method)):
+        raise InputError(f"method {name}: {class_name} is not a subclass of holdfast.Method")
+    return found
+
+
+def make(name: str, options: Mapping[str, str] | None = None) -> Method:
+    """A method with its options as they are written on the command line."""
+    method = find(name)
+    hints = get_type_hints(method)
+    fields = {field.metadata.get("also", field.name): field for field in dataclasses.fields(method)}
+    values: dict[str, Any] = {}
+    for option, text in (options or {}).items():
+        if option not in fields:
+            raise UnknownName(f"option of {name}", option, fields)
+        field = fields[option]
+        values[field.name] = _parse(f"{name}:{option}", text, hints[field.name])
+    try:
+        return method(**values)
+    except TypeError as error:
+        raise InputError(f"method {name}: {error}") from error
+
+
+def _parse(option: str, text: str, kind: Any) -> Any:
+    if get_origin(kind) is Literal:
+        if text not in get_args(kind):
+            raise UnknownName(f"value of {option}", text, get_args(kind))
+        return text
+    kinds = get_args(kind) or (kind,)
+    if type(None) in kinds and text.lower() == "none":
+        return None
+    if bool in kinds:
+        if text.lower() not in ("true", "false"):
+            raise InputError(f"{option} must be true or false, not {text!r}")
+        return text.lower() == "true"
+    for number in (int, float):
+        if number in kinds:
+            try:
+                return number(text)
+            except ValueError:
+                raise InputError(f"{option} must be a{'n' * (number is int)} {number.__name__}, not {text!r}") from None
+    return text

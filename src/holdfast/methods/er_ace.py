@@ -1,0 +1,29 @@
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from holdfast.batch import Batch
+from holdfast.losses import cross_entropy
+from holdfast.methods.base import Method
+from holdfast.nets import Net
+
+
+@dataclass(frozen=True, kw_only=True)
+class ERACE(Method):
+    """Incoming samples compete only with the classes of their own batch; replayed ones with all seen classes.
+
+    With `compete="batch+unseen"` also with the classes of a pre-sized head that have not appeared yet.
+    """
+
+    head: Literal["linear", "cosine"] = "cosine"
+    compete: Literal["batch", "batch+unseen"] = "batch"
+
+    def loss(self, net: Net, new: Batch, old: Batch | None = None) -> Tensor:
+        rivals = new.y.unique()
+        unseen = self.compete == "batch+unseen"
+        if unseen:
+            rivals = torch.cat([rivals, torch.arange(net.seen, net.rows, device=rivals.device)])
+        incoming = cross_entropy(net(new.x, unseen), new.y, among=rivals)
+        return incoming if old is None else incoming + cross_entropy(net(old.x), old.y)

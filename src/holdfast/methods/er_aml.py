@@ -1,0 +1,104 @@
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from holdfast.batch import Batch
+from holdfast.losses import cross_entropy, supcon, triplet
+from holdfast.memory import Reservoir
+from holdfast.methods.base import Method
+from holdfast.nets import Net
+
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ERAML(Method):
+    """Incoming samples are pulled and pushed only among classes of their own batch; replay is cosine cross-entropy.
+
+    Each incoming sample (anchor) fetches one positive and one negative from the incoming batch and the memory.
+    """
+
+    head: Literal["linear", "cosine"] = "cosine"
+    metric: Literal["supcon", "triplet"] = field(default="supcon", metadata={"also": "loss"})
+    negatives: Literal["incoming", "all"] = "incoming"
+    fetch: Literal["anywhere", "incoming-first"] = "anywhere"
+    temperature: float = 0.2
+    margin: float = 0.2
+    weight: float | None = None  # γ; by default temperature / 0.07 for supcon and 2 for triplet
+
+    def recall(self, net: Net, new: Batch, memory: Reservoir, rng: np.random.Generator) -> Mapping[str, Batch]:
+        recalled = dict(super().recall(net, new, memory, rng))
+        if pairs := self._pairs(new, memory, rng):
+            recalled["pairs"] = pairs
+        return recalled
+
+    def loss(self, net: Net, new: Batch, old: Batch | None = None, pairs: Batch | None = None) -> Tensor:
+        features = net.features(new.x)
+        incoming = features.sum() * 0 if pairs is None else self._incoming(net, features, new.y, pairs)
+        return incoming if old is None else incoming + cross_entropy(net(old.x), old.y)
+
+    def _incoming(self, net: Net, features: Tensor, y: Tensor, pairs: Batch) -> Tensor:
+        fetched = net.features(pairs.x) if len(pairs.x) else features[:0]
+        pool = torch.cat([features, fetched])
+        anchor, positive, negative = (pairs.extra[name] for name in ("anchor", "positive", "negative"))
+        weight = self.weight
+        if self.metric == "triplet":
+            loss = triplet(pool[anchor], pool[positive], pool[negative], self.margin)
+            return (2.0 if weight is None else weight) * loss
+        candidates = torch.cat([positive, negative])
+        labels = torch.cat([y, pairs.y])
+        loss = supcon(pool[anchor], y[anchor], pool[candidates], labels[candidates], self.temperature)
+        return (self.temperature / 0.07 if weight is None else weight) * loss
+
+    def _pairs(self, new: Batch, memory: Reservoir, rng: np.random.Generator) -> Batch | None:
+        """The samples to forward beside the incoming ones, and where among (incoming, those) each pair stands."""
+        y = new.y.cpu().numpy()
+        positive, negative = (self._fetch(y, same, memory, rng) for same in (True, False))
+        anchor = np.flatnonzero((positive >= 0) & (negative >= 0))
+        if len(anchor) == 0:
+            return None
+        chosen = np.concatenate([positive[anchor], negative[anchor]])
+        forwarded = chosen >= len(y) if self.fetch == "incoming-first" else chosen >= 0
+        place = np.where(forwarded, len(y) - 1 + forwarded.cumsum(), chosen)
+        where = {"anchor": anchor, "positive": place[: len(anchor)], "negative": place[len(anchor) :]}
+        fetched = _samples(chosen[forwarded], new, memory)
+        return Batch(fetched.x, fetched.y, {name: torch.from_numpy(index) for name, index in where.items()})
+
+    def _fetch(self, y: Indices, same: bool, memory: Reservoir, rng: np.random.Generator) -> Indices:
+        """For each anchor one other sample of its class, or not of its class, drawn uniformly: its row in the
+        incoming batch, or len(y) + its slot in memory, or -1 if there is none."""
+        labels = np.unique(y) if same or self.negatives == "incoming" else np.arange(len(memory.class_counts))
+        incoming = (y[:, None] == y) == same
+        np.fill_diagonal(incoming, False)
+        held = np.array([len(memory.members(label)) for label in labels], np.int64)
+        stored = np.where((y[:, None] == labels) == same, held, 0)
+        if self.fetch == "incoming-first":
+            stored[incoming.any(1)] = 0
+
+        here, there = incoming.sum(1), stored.sum(1)
+        ticket = rng.integers(0, np.maximum(here + there, 1))
+        fetched = np.where(ticket < here, (incoming.cumsum(1) <= ticket[:, None]).sum(1), -1)
+        ticket -= here
+        column = (stored.cumsum(1) <= ticket[:, None]).sum(1)
+        for c in np.unique(column[(ticket >= 0) & (there > 0)]):
+            rows = np.flatnonzero((ticket >= 0) & (there > 0) & (column == c))
+            fetched[rows] = len(y) + memory.members(labels[c])[ticket[rows] - stored[rows, :c].sum(1)]
+        return fetched
+
+
+def _samples(chosen: Indices, new: Batch, memory: Reservoir) -> Batch:
+    """Samples by the numbering of `_fetch`."""
+    n = len(new)
+    x = new.x.new_empty((len(chosen), *new.x.shape[1:]))
+    y = new.y.new_empty(len(chosen))
+    here = torch.from_numpy(chosen < n)
+    x[here], y[here] = new.x[chosen[chosen < n]], new.y[chosen[chosen < n]]
+    if (chosen >= n).any():
+        stored = memory.at(chosen[chosen >= n] - n)
+        x[~here], y[~here] = stored.x.to(x), stored.y.to(y)
+    return Batch(x, y)

@@ -1,0 +1,27 @@
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from torch import Tensor
+
+from holdfast.batch import Batch
+from holdfast.losses import cross_entropy
+from holdfast.memory import Reservoir
+from holdfast.methods.base import Method
+from holdfast.nets import Net
+
+
+@dataclass(frozen=True, kw_only=True)
+class FineTuning(Method):
+    """Cross-entropy on the incoming batch, no memory: what forgetting costs."""
+
+    replay: int = 0
+
+    def loss(self, net: Net, new: Batch, old: Batch | None = None) -> Tensor:
+        return cross_entropy(net(new.x), new.y)
+
+    def recall(self, net: Net, new: Batch, memory: Reservoir, rng: np.random.Generator) -> Mapping[str, Batch]:
+        return {}
+
+    def remember(self, net: Net, new: Batch) -> None:
+        return None

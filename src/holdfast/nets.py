@@ -1,0 +1,200 @@
+"""Encoders, and heads that grow one class at a time without touching the rows they have."""
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from holdfast.errors import InputError
+from holdfast.seeds import generator, torch_seed
+
+
+class Block(nn.Module):
+    def __init__(self, width_in: int, width: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(width_in, width, 3, stride, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.conv2 = nn.Conv2d(width, width, 3, padding=1, bias=False)
+        self.bn2 = nn.BatchNorm2d(width)
+        self.shortcut: nn.Module = nn.Identity()
+        if stride != 1 or width_in != width:
+            self.shortcut = nn.Sequential(nn.Conv2d(width_in, width, 1, stride, bias=False), nn.BatchNorm2d(width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = F.relu(self.bn1(self.conv1(x)))
+        return F.relu(self.bn2(self.conv2(out)) + self.shortcut(x))
+
+
+def slim_resnet18(shape: tuple[int, ...] = (3, 32, 32), seed: int = 0, width: int = 20) -> nn.Sequential:
+    """The reduced ResNet-18 of the paper: 160 features at 32×32, 640 at 84×84."""
+    if len(shape) != 3 or min(shape[1:]) < 32:
+        raise InputError(f"slim_resnet18 takes images of 32×32 or more, not samples of shape {shape}")
+    widths = [width, width, 2 * width, 4 * width, 8 * width]
+    with _seeded(seed):
+        stages = [
+            nn.Sequential(Block(widths[i], widths[i + 1], 1 if i == 0 else 2), Block(widths[i + 1], widths[i + 1], 1))
+            for i in range(4)
+        ]
+        stem = nn.Conv2d(shape[0], width, 3, padding=1, bias=False)
+        net = nn.Sequential(stem, nn.BatchNorm2d(width), nn.ReLU(), *stages, nn.AvgPool2d(4), nn.Flatten())
+    return net.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
+
+
+def small_cnn(shape: tuple[int, ...] = (1, 28, 28), seed: int = 0, width: int = 32) -> nn.Sequential:
+    """Three convolutions for small images."""
+    if len(shape) != 3 or min(shape[1:]) < 8:
+        raise InputError(f"small_cnn takes images of 8×8 or more, not samples of shape {shape}")
+    with _seeded(seed):
+        layers: list[nn.Module] = []
+        for width_in, width_out in ((shape[0], width), (width, 2 * width), (2 * width, 2 * width)):
+            layers += [nn.Conv2d(width_in, width_out, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
+        net = nn.Sequential(*layers, nn.Flatten())
+    return net.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
+
+
+def mlp(shape: tuple[int, ...], seed: int = 0, width: int = 128) -> nn.Sequential:
+    """Two hidden layers for vectors (anything else is flattened)."""
+    with _seeded(seed):
+        return nn.Sequential(
+            nn.Flatten(), nn.Linear(math.prod(shape), width), nn.ReLU(), nn.Linear(width, width), nn.ReLU()
+        )
+
+
+NETS: dict[str, Callable[..., nn.Module]] = {
+    "slim-resnet18": slim_resnet18,
+    "small-cnn": small_cnn,
+    "mlp": mlp,
+}
+
+
+def default_net(shape: tuple[int, ...]) -> str:
+    """The built-in net that suits samples of this shape."""
+    if len(shape) != 3 or min(shape[1:]) < 8:
+        return "mlp"
+    return "slim-resnet18" if min(shape[1:]) >= 32 else "small-cnn"
+
+
+class Head(nn.Module):
+    """Logits over the classes seen so far, which are the first `seen` rows of `weight`.
+
+    There are more rows than that only when the head was sized in advance.
+    """
+
+    def __init__(self, seed: int = 0) -> None:
+        super().__init__()
+        self.seen = 0
+        self.seed = seed
+        self.weight = nn.Parameter(torch.empty(0, 0))
+
+    def grow(self, seen: int, rows: int, features: int, optimizer: torch.optim.Optimizer) -> Callable[[], None]:
+        """Room for `rows` classes, `seen` of them seen; the rows there are, and their optimizer state, stay.
+
+        Returns what undoes it.
+        """
+        before = self.seen, [(parameter, parameter.data) for parameter in self.parameters()]
+
+        def undo() -> None:
+            self.seen = before[0]
+            for parameter, data in before[1]:
+                _resize(parameter, data, optimizer)
+
+        bound = 1 / math.sqrt(features)
+        for name, parameter in self.named_parameters():
+            shape = (rows, features) if parameter.ndim == 2 else (rows,)
+            data = parameter.new_empty(shape)
+            if len(parameter):
+                data[: len(parameter)] = parameter.detach()
+            for row in range(len(parameter), rows):
+                # A new row depends on the seed and its index only, not on when it is added.
+                fresh = generator(self.seed, f"head/{name}", row).uniform(-bound, bound, shape[1:])
+                data[row] = torch.as_tensor(fresh)
+            _resize(parameter, data, optimizer)
+        self.seen = seen
+        return undo
+
+
+class LinearHead(Head):
+    def __init__(self, seed: int = 0) -> None:
+        super().__init__(seed)
+        self.bias = nn.Parameter(torch.empty(0))
+
+    def forward(self, features: Tensor, unseen: bool = False) -> Tensor:
+        stop = None if unseen else self.seen
+        return F.linear(features, self.weight[:stop], self.bias[:stop])
+
+
+class CosineHead(Head):
+    """logit_c = cos(w_c, f) / temperature"""
+
+    def __init__(self, seed: int = 0, temperature: float = 0.1) -> None:
+        super().__init__(seed)
+        self.temperature = temperature
+
+    def forward(self, features: Tensor, unseen: bool = False) -> Tensor:
+        weight = self.weight[: None if unseen else self.seen]
+        return F.linear(F.normalize(features, dim=1), F.normalize(weight, dim=1)) / self.temperature
+
+
+def _resize(parameter: nn.Parameter, data: Tensor, optimizer: torch.optim.Optimizer) -> None:
+    """Gives a parameter more or fewer rows in place; optimizer state of its shape follows, new rows at zero."""
+    shape = parameter.shape
+    for key, value in optimizer.state.get(parameter, {}).items():
+        if isinstance(value, Tensor) and value.shape == shape and shape != ():
+            resized = value.new_zeros(data.shape)
+            rows = min(len(value), len(resized))
+            resized[:rows] = value[:rows]
+            optimizer.state[parameter][key] = resized
+    parameter.data = data
+
+
+HEADS: dict[str, type[Head]] = {"linear": LinearHead, "cosine": CosineHead}
+
+
+class Net(nn.Module):
+    """An encoder and a head. uint8 samples are scaled to [-1, 1]; images run in channels-last."""
+
+    encoder: nn.Module
+    head: Head
+
+    def __init__(self, encoder: nn.Module, head: Head) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.head = head
+
+    @property
+    def seen(self) -> int:
+        """How many classes have appeared."""
+        return self.head.seen
+
+    @property
+    def rows(self) -> int:
+        """How many classes the head has room for: `seen`, or more if it was sized in advance."""
+        return len(self.head.weight)
+
+    def features(self, x: Tensor) -> Tensor:
+        weight = next(self.encoder.parameters(), self.head.weight)
+        layout = torch.channels_last if x.ndim == 4 else torch.contiguous_format
+        scaled = x.to(weight.dtype, memory_format=layout)
+        if x.dtype == torch.uint8:
+            scaled.div_(127.5).sub_(1)
+        return self.encoder(scaled).flatten(1).to(self.head.weight.dtype)  # type: ignore[no-any-return]
+
+    def forward(self, x: Tensor, unseen: bool = False) -> Tensor:
+        return self.head(self.features(x), unseen)  # type: ignore[no-any-return]
+
+
+class _seeded:
+    """Runs torch's own initialisers from our seed and leaves torch's global generator as it was."""
+
+    def __init__(self, seed: int) -> None:
+        self.fork = torch.random.fork_rng(devices=[])
+        self.seed = seed
+
+    def __enter__(self) -> None:
+        self.fork.__enter__()
+        torch.manual_seed(torch_seed(self.seed, "net"))
+
+    def __exit__(self, *error: object) -> None:
+        self.fork.__exit__(None, None, None)

@@ -1,0 +1,42 @@
+"""The table at the end of a run."""
+
+from collections.abc import Sequence
+
+from rich import box
+from rich.table import Table
+
+from holdfast.report.statistics import mean_and_error, show
+from holdfast.runs.records import Record
+
+
+def by_title(records: Sequence[Record]) -> dict[str, list[Record]]:
+    groups: dict[str, list[Record]] = {}
+    for record in records:
+        groups.setdefault(record["title"], []).append(record)
+    return groups
+
+
+def summary(records: Sequence[Record]) -> Table:
+    first = records[0]
+    seeds = len({record["seed"] for record in records})
+    table = Table(
+        title=f"{first['stream']}, {first['memory']} samples a class in memory, {seeds} seed{'s' * (seeds > 1)}",
+        caption="mean ± standard error; forgetting: lower is better",
+        box=box.SIMPLE_HEAD,
+    )
+    table.add_column("method", overflow="fold")
+    for column in ("Acc %", "AAA %", "forgetting %", "multiply-adds", "MB", "seconds"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for title, group in by_title(records).items():
+        table.add_row(
+            title,
+            *(show([record[key] for record in group]) for key in ("acc", "aaa", "forgetting")),
+            _macs(mean_and_error([record["train_macs"] for record in group])[0]),
+            f"{mean_and_error([record['memory_bytes'] for record in group])[0] / 1e6:.2f}",
+            f"{mean_and_error([record['seconds'] for record in group])[0]:.1f}",
+        )
+    return table
+
+
+def _macs(count: float) -> str:
+    return f"{count / 1e12:.2f} T" if count >= 1e11 else f"{count / 1e9:.2f} G"

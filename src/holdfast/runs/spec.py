@@ -1,0 +1,68 @@
+"""What a run is: everything that decides its numbers, and nothing else."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from holdfast.errors import InputError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSpec:
+    stream: str
+    method: str
+    options: Mapping[str, str] = field(default_factory=dict, hash=False)
+    memory: int = 20  # samples a class
+    seed: int = 0
+    lr: float = 0.1
+    augment: bool = False
+    eval_every: int = 10
+    eval_mode: str = "exact"
+    net: str | None = None  # None: the built-in one that suits the samples
+
+    def __post_init__(self) -> None:
+        if self.memory < 0:
+            raise InputError(f"--memory must be 0 or more samples a class, not {self.memory}")
+        if not self.lr > 0:
+            raise InputError(f"--lr must be above 0, not {self.lr}")
+
+    @property
+    def title(self) -> str:
+        """The method with its options, as on the command line."""
+        options = ",".join(f"{key}={value}" for key, value in self.options.items())
+        name = Path(self.method).name if ".py:" in self.method else self.method
+        return f"{name}:{options}" if options else name
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def id(self, code: str) -> str:
+        """Equal for equal specs run by equal code."""
+        canonical = json.dumps({**self.as_json(), "code": code}, sort_keys=True)
+        return hashlib.sha256(canonical.encode()).hexdigest()[:12]
+
+
+def parse_method(text: str) -> tuple[str, dict[str, str]]:
+    """NAME[:option=value,...] or file.py:Class[:option=value,...]"""
+    name, options = text, ""
+    if ":" in text and "=" in text.rpartition(":")[2]:
+        name, _, options = text.rpartition(":")
+    pairs = [item.partition("=") for item in options.split(",")] if options else []
+    for key, equals, value in pairs:
+        if not key or not equals or not value:
+            raise InputError(f"method {text!r}: options are written option=value,option=value")
+    return name, {key: value for key, _, value in pairs}
+
+
+def code_hash(method: str) -> str:
+    """The identity of the code behind a record: this package, and the user's file if the method is in one."""
+    files = sorted(Path(__file__).parents[1].rglob("*.py"))
+    if ".py:" in method:
+        files.append(Path(method.rpartition(":")[0]))
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:12]

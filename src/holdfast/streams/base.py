@@ -1,0 +1,66 @@
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.datasets.base import Dataset
+from holdfast.errors import InputError
+from holdfast.seeds import generator
+
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Stream:
+    """A dataset in an order. Batch i is a pure function of (dataset, seed, i): a stream can start anywhere."""
+
+    name: str
+    dataset: Dataset
+    order: Indices  # training samples in the order they come
+    starts: Indices  # where each batch starts in `order`, and where the last one ends
+    batch_task: Indices  # the task each batch belongs to
+    tasks: tuple[tuple[int, ...], ...]  # the classes of each task
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def batch(self, i: int) -> tuple[NDArray[np.generic], NDArray[np.int64], int]:
+        rows = self.order[self.starts[i] : self.starts[i + 1]]
+        return self.dataset.train_x[rows], self.dataset.train_y[rows], int(self.batch_task[i])
+
+    @property
+    def task_ends(self) -> frozenset[int]:
+        """How many batches have passed when a task ends."""
+        return frozenset((np.flatnonzero(np.diff(self.batch_task)) + 1).tolist()) | {len(self)}
+
+
+def split(dataset: Dataset, tasks: int, seed: int = 0, batch: int = 10) -> Stream:
+    """Class-incremental: the classes in their own order, a few a task; samples shuffled inside a task."""
+    count = len(dataset.classes)
+    if not 1 <= tasks <= count:
+        raise InputError(f"tasks must be between 1 and {count}, the number of classes of {dataset.name}; not {tasks}")
+    groups = [tuple(group.tolist()) for group in np.array_split(np.arange(count), tasks)]
+    orders = [
+        generator(seed, "stream", task).permutation(np.flatnonzero(np.isin(dataset.train_y, group)))
+        for task, group in enumerate(groups)
+    ]
+    return _cut(dataset.name, dataset, orders, tuple(groups), batch)
+
+
+def iid(dataset: Dataset, seed: int = 0, batch: int = 10, passes: int = 1) -> Stream:
+    """All classes at once, shuffled. With several passes a step holds one batch of each."""
+    n = len(dataset.train_y)
+    order = np.stack([generator(seed, "stream/iid", p).permutation(n) for p in range(passes)])
+    padded = np.pad(order, ((0, 0), (0, -n % batch)), constant_values=-1)
+    steps = padded.reshape(passes, -1, batch).transpose(1, 0, 2).reshape(-1)
+    group = tuple(range(len(dataset.classes)))
+    return _cut(dataset.name, dataset, [steps[steps >= 0]], (group,), batch * passes)
+
+
+def _cut(name: str, dataset: Dataset, orders: list[Indices], tasks: tuple[tuple[int, ...], ...], batch: int) -> Stream:
+    if batch < 1:
+        raise InputError(f"batch must be 1 or more, not {batch}")
+    sizes = [np.diff(np.append(np.arange(0, len(order), batch), len(order))) for order in orders]
+    batch_task = np.repeat(np.arange(len(orders)), [len(part) for part in sizes])
+    starts = np.concatenate([[0], np.concatenate(sizes).cumsum()])
+    return Stream(name, dataset, np.concatenate(orders), starts, batch_task, tasks)
