@@ -71,7 +71,7 @@ def _as_list(y: object) -> list[Hashable]:
 
 def _plain(label: object) -> Hashable:
     if isinstance(label, np.generic) or (isinstance(label, torch.Tensor) and label.numel() == 1):
-        return label.item()  # type: ignore[no-any-return]
+        return label.item()
     if isinstance(label, torch.Tensor):
         raise LabelError(f"y: a tensor of shape {tuple(label.shape)} is not a label")
-    return label  # type: ignore[return-value]
+    return label

@@ -49,6 +49,8 @@ class Learner:
         """`classes` sizes the head in advance, for methods that look at classes still to come."""
         if not lr > 0:
             raise InputError(f"lr must be above 0, not {lr}")
+        if method.looks_ahead and not classes:
+            raise InputError(f"{method} looks at classes still to come: say how many there will be, classes=...")
         self.method = method
         self.memory = Reservoir(memory) if isinstance(memory, int) else memory
         self.labels = Labels()
@@ -172,7 +174,8 @@ class Learner:
         if isinstance(x, np.ndarray):
             if x.dtype.kind not in "fu" or (x.dtype.kind == "u" and x.dtype != np.uint8):
                 raise BatchError(f"x has type {x.dtype}; it must be uint8 or float")
-            samples = torch.from_numpy(x.copy())
+            with np.errstate(over="ignore"):  # what does not fit becomes infinite and is refused below
+                samples = torch.from_numpy(x.astype(np.float32 if x.dtype.kind == "f" else np.uint8))
         elif isinstance(x, Tensor):
             if not x.is_floating_point() and x.dtype != torch.uint8:
                 raise BatchError(f"x has type {x.dtype}; it must be uint8 or float")
@@ -199,7 +202,7 @@ class Learner:
         if net.seen == 0:
             raise NothingLearned("the learner has not observed anything yet; call observe(x, y) first")
         samples = self._check(x)
-        parts = [self.method.predict(net, self.memory, part.to(self.device)) for part in samples.split(256)]
+        parts = [self.method.predict(net, self.memory, part.to(self.device)) for part in torch.split(samples, 256)]
         return torch.cat(parts).cpu() if len(samples) else torch.empty(0, net.seen)
 
 

@@ -33,4 +33,5 @@ def triplet(anchors: Tensor, positives: Tensor, negatives: Tensor, margin: float
     """mean over anchors of max(0, ‖a - p‖ - ‖a - n‖ + margin), all features normalised; 0 without anchors."""
     if len(anchors) == 0:
         return anchors.sum()
-    return F.triplet_margin_loss(*(F.normalize(f, dim=1) for f in (anchors, positives, negatives)), margin=margin)
+    anchors, positives, negatives = (F.normalize(f, dim=1) for f in (anchors, positives, negatives))
+    return F.triplet_margin_loss(anchors, positives, negatives, margin=margin)

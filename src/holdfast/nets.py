@@ -43,13 +43,14 @@ def slim_resnet18(shape: tuple[int, ...] = (3, 32, 32), seed: int = 0, width: in
 
 
 def small_cnn(shape: tuple[int, ...] = (1, 28, 28), seed: int = 0, width: int = 32) -> nn.Sequential:
-    """Three convolutions for small images."""
+    """Three convolutions for small images: 1024 features at 28×28."""
     if len(shape) != 3 or min(shape[1:]) < 8:
         raise InputError(f"small_cnn takes images of 8×8 or more, not samples of shape {shape}")
     with _seeded(seed):
         layers: list[nn.Module] = []
         for width_in, width_out in ((shape[0], width), (width, 2 * width), (2 * width, 2 * width)):
-            layers += [nn.Conv2d(width_in, width_out, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
+            conv = nn.Conv2d(width_in, width_out, 3, stride=2, padding=1, bias=False)
+            layers += [conv, nn.BatchNorm2d(width_out), nn.ReLU()]
         net = nn.Sequential(*layers, nn.Flatten())
     return net.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
 

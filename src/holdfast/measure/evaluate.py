@@ -1,7 +1,6 @@
 """Anytime evaluation. It records counts per class, never ratios, and cannot touch training."""
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -9,10 +8,12 @@ from numpy.typing import NDArray
 
 from holdfast.errors import InputError
 from holdfast.learner import Learner
-from holdfast.measure.inference import BATCH, FastNet, agreement
+from holdfast.measure.inference import BATCH, FastNet
 from holdfast.nets import Net
 from holdfast.seeds import generator
 from holdfast.streams import Stream
+
+Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +24,6 @@ class Evaluation:
     seen: int
     correct: tuple[int, ...]
     total: tuple[int, ...]
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,70 +59,61 @@ class Evaluator:
     """
 
     def __init__(self, stream: Stream, schedule: Schedule, seed: int) -> None:
-        data = stream.dataset
         self.stream = stream
         self.schedule = schedule
-        self.images = 0  # how many test samples were forwarded so far
-        rng = generator(seed, "evaluation")
-        self._slices: list[list[NDArray[np.int64]]] = []
-        for label in range(len(data.classes)):
-            rows = rng.permutation(np.flatnonzero(data.test_y == label))
-            self._slices.append(np.array_split(rows, schedule.slices))
         self._fast: FastNet | None = None
+        rng = generator(seed, "evaluation")
+        rows_of = [rng.permutation(np.flatnonzero(self._truth == label)) for label in range(self._classes)]
+        self._slices = [np.array_split(rows, schedule.slices) for rows in rows_of]
 
     def due(self, step: int) -> bool:
         return step % self.schedule.every == 0 or step in self.stream.task_ends
 
     def net_for(self, learner: Learner) -> Net:
-        """The fast copy that answers for the learner's net."""
-        return self._fast_net(learner).net
+        """The fast copy that answers for the learner's net, up to date."""
+        if self._fast is None:
+            self._fast = FastNet(learner.net)
+        return self._fast.refresh()
 
-    def evaluate(self, learner: Learner, seen: int) -> Evaluation:
+    def evaluate(self, learner: Learner, net: Net, seen: int) -> Evaluation:
+        """Counts right answers of the learner with `net` in the place of its own."""
         step = learner.step
         met = set(learner.classes)
         classes = [c for task in self.stream.tasks if met & set(task) for c in task]
-        exact = self.schedule.slices == 1 or step in self.stream.task_ends
-        turn = step // self.schedule.every
-        rows = np.concatenate([self._rows(label, None if exact else turn) for label in classes])
-        answers = self._answers(learner, rows)
-        truth = self.stream.dataset.test_y[rows]
-        count = len(self.stream.dataset.classes)
+        turn = None if step in self.stream.task_ends else step // self.schedule.every
+        rows = np.concatenate([self._rows(label, turn) for label in classes])
+        truth, answers = self._truth[rows], self._answers(learner, net, rows)
         return Evaluation(
             step=step,
             seen=seen,
-            correct=tuple(np.bincount(truth[answers == truth], minlength=count).tolist()),
-            total=tuple(np.bincount(truth, minlength=count).tolist()),
+            correct=tuple(np.bincount(truth[answers == truth], minlength=self._classes).tolist()),
+            total=tuple(np.bincount(truth, minlength=self._classes).tolist()),
         )
 
     def agreement(self, learner: Learner, samples: int = 500) -> float:
-        """The share of test samples for which the fast path answers as the plain one does."""
-        rows = generator(0, "agreement").permutation(len(self.stream.dataset.test_y))[:samples]
-        x = torch.from_numpy(self.stream.dataset.test_x[rows])
-        net = self._fast_net(learner).refresh()
-        with torch.inference_mode():
-            fast, plain = (
-                torch.cat([learner.method.predict(n, learner.memory, part) for part in x.split(BATCH)])
-                for n in (net, learner.net)
-            )
-        return agreement(fast, plain)
+        """The share of test samples for which the fast net answers as the learner's own does."""
+        rows = generator(0, "agreement").permutation(len(self._truth))[:samples]
+        fast, plain = (self._answers(learner, net, rows) for net in (self.net_for(learner), learner.net))
+        return float((fast == plain).mean())
 
-    def _rows(self, label: int, turn: int | None) -> NDArray[np.int64]:
+    @property
+    def _truth(self) -> Rows:
+        return self.stream.dataset.test_y
+
+    @property
+    def _classes(self) -> int:
+        return len(self.stream.dataset.classes)
+
+    def _rows(self, label: int, turn: int | None) -> Rows:
         slices = self._slices[label]
         return np.concatenate(slices) if turn is None else slices[turn % len(slices)]
 
-    def _fast_net(self, learner: Learner) -> FastNet:
-        if self._fast is None:
-            self._fast = FastNet(learner.net)
-        return self._fast
-
     @torch.inference_mode()
-    def _answers(self, learner: Learner, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        net = self._fast_net(learner).refresh()
-        names = np.array(learner.classes, np.int64)
-        self.images += len(rows)
+    def _answers(self, learner: Learner, net: Net, rows: Rows) -> Rows:
+        labels = np.array(learner.classes, np.int64)
         device = net.head.weight.device
-        indices = []
-        for part in np.array_split(rows, max(1, -(-len(rows) // BATCH))):
-            x = torch.from_numpy(self.stream.dataset.test_x[part]).to(device)
-            indices.append(learner.method.predict(net, learner.memory, x).argmax(1).cpu().numpy())
-        return names[np.concatenate(indices)]
+        best = [np.empty(0, np.int64)]
+        for start in range(0, len(rows), BATCH):
+            x = torch.from_numpy(self.stream.dataset.test_x[rows[start : start + BATCH]]).to(device)
+            best.append(learner.method.predict(net, learner.memory, x).argmax(1).cpu().numpy())
+        return labels[np.concatenate(best)]

@@ -3,7 +3,7 @@
 import copy
 
 import torch
-from torch import Tensor, fx, nn
+from torch import fx, nn
 from torch.nn.utils.fusion import fuse_conv_bn_weights
 
 from holdfast.nets import Net
@@ -83,8 +83,3 @@ def _foldable(encoder: nn.Module) -> list[tuple[str, str]]:
 def _replace(root: nn.Module, name: str, module: nn.Module) -> None:
     parent, _, child = name.rpartition(".")
     setattr(root.get_submodule(parent), child, module)
-
-
-def agreement(method_scores: Tensor, plain_scores: Tensor) -> float:
-    """The share of samples for which both paths answer alike."""
-    return float((method_scores.argmax(1) == plain_scores.argmax(1)).float().mean())

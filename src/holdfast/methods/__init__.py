@@ -15,6 +15,8 @@ from holdfast.methods.er_aml import ERAML
 from holdfast.methods.fine_tuning import FineTuning
 from holdfast.methods.iid import IID, IIDPlusPlus
 
+__all__ = ["ER", "ERACE", "ERAML", "IID", "METHODS", "FineTuning", "IIDPlusPlus", "Method", "find", "make"]
+
 METHODS: dict[str, type[Method]] = {
     "er": ER,
     "er-ace": ERACE,

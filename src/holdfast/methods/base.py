@@ -24,6 +24,11 @@ class Method(ABC):
     head: Literal["linear", "cosine"] = "linear"
     replay: int = 10
 
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether it looks at classes still to come, which takes a head sized in advance."""
+        return False
+
     @abstractmethod
     def loss(self, net: Net, new: Batch, old: Batch | None = None) -> Tensor:
         """The loss of one step. `new` is the incoming batch; what `recall` returned comes by name."""

@@ -20,10 +20,13 @@ class ERACE(Method):
     head: Literal["linear", "cosine"] = "cosine"
     compete: Literal["batch", "batch+unseen"] = "batch"
 
+    @property
+    def looks_ahead(self) -> bool:
+        return self.compete == "batch+unseen"
+
     def loss(self, net: Net, new: Batch, old: Batch | None = None) -> Tensor:
-        rivals = new.y.unique()
-        unseen = self.compete == "batch+unseen"
-        if unseen:
+        rivals = torch.unique(new.y)
+        if self.looks_ahead:
             rivals = torch.cat([rivals, torch.arange(net.seen, net.rows, device=rivals.device)])
-        incoming = cross_entropy(net(new.x, unseen), new.y, among=rivals)
+        incoming = cross_entropy(net(new.x, unseen=self.looks_ahead), new.y, among=rivals)
         return incoming if old is None else incoming + cross_entropy(net(old.x), old.y)

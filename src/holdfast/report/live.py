@@ -2,6 +2,7 @@
 
 import time
 from types import TracebackType
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
@@ -45,7 +46,7 @@ class Live:
             case Advanced(spec, p):
                 speed = p.step / max(p.seconds, 1e-9)
                 left = (p.steps - p.step) / max(speed, 1e-9)
-                fields = {
+                fields: dict[str, Any] = {
                     "speed": f"{speed:.1f} updates/s",
                     "accuracy": "" if p.aa is None else f"AA {100 * p.aa:.1f} %",
                     "left": f"{_clock(left)} left",

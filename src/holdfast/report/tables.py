@@ -24,7 +24,7 @@ def summary(records: Sequence[Record]) -> Table:
         caption="mean ± standard error; forgetting: lower is better",
         box=box.SIMPLE_HEAD,
     )
-    table.add_column("method", overflow="fold")
+    table.add_column("method", overflow="fold", min_width=12)
     for column in ("Acc %", "AAA %", "forgetting %", "multiply-adds", "MB", "seconds"):
         table.add_column(column, justify="right", no_wrap=True)
     for title, group in by_title(records).items():

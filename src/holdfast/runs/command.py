@@ -4,6 +4,7 @@ import argparse
 import importlib.util
 import os
 import sys
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rich.console import Console
@@ -20,10 +21,39 @@ from holdfast.runs.spec import RunSpec, parse_method
 DEFAULT_METHODS = ["er", "er-ace", "er-aml"]
 
 
+@dataclass(slots=True)
+class Outcome:
+    done: dict[RunSpec, Record] = field(default_factory=dict)
+    failed: list[Failed] = field(default_factory=list)
+    stopped: bool = False
+
+
+def compare(options: argparse.Namespace) -> int:
+    specs = specs_of(options)
+    jobs = len(os.sched_getaffinity(0)) if options.jobs is None else options.jobs
+    check(options, specs, jobs)
+    records = Records(options.out)
+    records.open()
+    console = Console()
+    outcome = _run_missing(specs, records, jobs, options, console)
+
+    finished = [outcome.done[spec] for spec in specs if spec in outcome.done]
+    if finished:
+        console.print(summary(finished))
+        _picture(console, finished, options.out / "anytime.png")
+    if options.json:
+        write_json(options.json, finished)
+    for failure in outcome.failed:
+        print(f"holdfast: {failure.spec.title} seed {failure.spec.seed} failed: {failure.why}", file=sys.stderr)
+    if outcome.stopped:
+        print(f"holdfast: stopped; {len(finished)} of {len(specs)} runs are kept in {options.out}", file=sys.stderr)
+        return 130
+    return 1 if outcome.failed else 0
+
+
 def specs_of(options: argparse.Namespace) -> list[RunSpec]:
     if options.seeds < 1:
         raise InputError(f"--seeds must be 1 or more, not {options.seeds}")
-    methods = [parse_method(text) for text in options.method or DEFAULT_METHODS]
     specs = [
         RunSpec(
             stream=options.stream,
@@ -38,63 +68,46 @@ def specs_of(options: argparse.Namespace) -> list[RunSpec]:
             net=options.net,
         )
         for seed in range(options.seeds)
-        for name, chosen in methods
+        for name, chosen in map(parse_method, options.method or DEFAULT_METHODS)
     ]
-    return list({spec.id(""): spec for spec in specs}.values())
+    return list(dict.fromkeys(specs))
 
 
-def compare(options: argparse.Namespace) -> int:
-    specs = specs_of(options)
-    jobs = len(os.sched_getaffinity(0)) if options.jobs is None else options.jobs
+def check(options: argparse.Namespace, specs: list[RunSpec], jobs: int) -> None:
+    """Finds every mistake before anything is started or written."""
     if jobs < 1:
         raise InputError(f"--jobs must be 1 or more, not {jobs}")
-    if options.json and not options.json.parent.is_dir():
-        raise InputError(f"--json {options.json}: there is no folder {options.json.parent}")
-    root = data_root(options.data)
+    if options.json and (options.json.is_dir() or not options.json.parent.is_dir()):
+        raise InputError(f"--json {options.json}: give a file in a folder that exists")
     for spec in specs:
         if spec.seed == 0:
-            prepare(spec, root)
-    records = Records(options.out)
-    records.open()
+            prepare(spec, data_root(options.data))
 
-    done: dict[RunSpec, Record] = {}
+
+def _run_missing(
+    specs: list[RunSpec], records: Records, jobs: int, options: argparse.Namespace, console: Console
+) -> Outcome:
+    outcome = Outcome()
     if not options.fresh:
-        done = {spec: record for spec in specs if (record := records.find(spec))}
-    console = Console()
-    if done:
-        console.print(f"{len(done)} of {len(specs)} runs are in {options.out} already (--fresh repeats them)")
-    failed: list[Failed] = []
-    stopped = False
-    events = run_all([spec for spec in specs if spec not in done], root, jobs)
-    with Live(console, len(specs) - len(done)) as live:
+        outcome.done = {spec: record for spec in specs if (record := records.find(spec))}
+    if outcome.done:
+        console.print(f"{len(outcome.done)} of {len(specs)} runs are in {options.out} already (--fresh repeats them)")
+    missing = [spec for spec in specs if spec not in outcome.done]
+    events = run_all(missing, data_root(options.data), jobs)
+    with Live(console, len(missing)) as live:
         try:
             for event in events:
                 if isinstance(event, Finished):
                     records.keep(event.spec, event.record)
-                    done[event.spec] = event.record
+                    outcome.done[event.spec] = event.record
                 elif isinstance(event, Failed):
-                    failed.append(event)
+                    outcome.failed.append(event)
                 live.show(event)
         except KeyboardInterrupt:
-            stopped = True
+            outcome.stopped = True
         finally:
             events.close()
-
-    ordered = [done[spec] for spec in specs if spec in done]
-    if ordered:
-        console.print(summary(ordered))
-        _picture(console, ordered, options.out / "anytime.png")
-    if options.json:
-        write_json(options.json, ordered)
-    for failure in failed:
-        print(f"holdfast: {failure.spec.title} seed {failure.spec.seed} failed: {failure.why}", file=sys.stderr)
-    if stopped:
-        print(
-            f"holdfast: stopped; {len(ordered)} of {len(specs)} runs are kept in {options.out}",
-            file=sys.stderr,
-        )
-        return 130
-    return 1 if failed else 0
+    return outcome
 
 
 def _picture(console: Console, records: list[Record], path: Path) -> None:

@@ -4,9 +4,10 @@ import multiprocessing
 import signal
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkServerContext, SpawnContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -43,12 +44,9 @@ class Failed:
 Event = Started | Advanced | Finished | Failed
 
 
-def run_all(specs: Sequence[RunSpec], root: Path, jobs: int) -> Iterator[Event]:
+def run_all(specs: Sequence[RunSpec], root: Path, jobs: int) -> Generator[Event, None, None]:
     """Runs every spec and yields what happens as it happens. Closing the iterator ends the runs under way."""
-    start_method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
-    context = multiprocessing.get_context(start_method)
-    if start_method == "forkserver":
-        context.set_forkserver_preload(["holdfast.runs.run"])  # torch is imported once, not once a run
+    context = _context()
     waiting = list(specs)
     active: dict[Connection, tuple[RunSpec, BaseProcess]] = {}
     try:
@@ -56,7 +54,7 @@ def run_all(specs: Sequence[RunSpec], root: Path, jobs: int) -> Iterator[Event]:
             while waiting and len(active) < jobs:
                 spec = waiting.pop(0)
                 ours, theirs = context.Pipe(duplex=False)
-                process = context.Process(target=_work, args=(spec, root, theirs), daemon=True)
+                process: BaseProcess = context.Process(target=_work, args=(spec, root, theirs), daemon=True)
                 process.start()
                 theirs.close()
                 active[ours] = spec, process
@@ -78,6 +76,14 @@ def run_all(specs: Sequence[RunSpec], root: Path, jobs: int) -> Iterator[Event]:
         for _, process in active.values():
             process.kill()
             process.join()
+
+
+def _context() -> ForkServerContext | SpawnContext:
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["holdfast.runs.run"])  # torch is imported once, not once a run
+    return context
 
 
 def _work(spec: RunSpec, root: Path, connection: Connection) -> None:

@@ -72,8 +72,9 @@ def run(spec: RunSpec, root: Path, report: Report = lambda progress: None) -> di
         train_seconds += time.perf_counter() - before
         seen += len(y)
         if evaluator.due(learner.step):
-            with ledger.watch(evaluator.net_for(learner), "evaluation"):
-                evaluations.append(evaluator.evaluate(learner, seen))
+            net = evaluator.net_for(learner)
+            with ledger.watch(net, "evaluation"):
+                evaluations.append(evaluator.evaluate(learner, net, seen))
             ledger.weigh(learner)
         aa = metrics.anytime_accuracy(evaluations[-1], stream.tasks) if evaluations else None
         report(Progress(learner.step, len(stream), aa, time.perf_counter() - started))
