@@ -89,7 +89,8 @@ class Learner:
             self._like = samples[:0]
             indices = torch.tensor(self.labels.admit(labels), device=self.device)
             if self.net.seen != len(self.labels):
-                undo.callback(self._grow(samples))
+                undo.callback(self.net.head.restorer(self.optimizer))
+                self._grow(samples)
             self._rollback.capture()
             undo.callback(self._rollback.restore)
 
@@ -156,13 +157,13 @@ class Learner:
         extra = {key: value.to(device) for key, value in batch.extra.items()}
         return replace(batch, x=x, y=batch.y.to(device), extra=extra)
 
-    def _grow(self, samples: Tensor) -> Callable[[], None]:
-        """A row of the head for every label; returns what undoes it."""
+    def _grow(self, samples: Tensor) -> None:
+        """A row of the head for every label."""
         features = self.net.head.weight.shape[1]
         if not features:
             with torch.no_grad():
                 features = self.net.features(samples[:1].to(self.device)).shape[1]
-        return self.net.head.grow(len(self.labels), max(len(self.labels), self._classes), features, self.optimizer)
+        self.net.head.grow(len(self.labels), max(len(self.labels), self._classes), features, self.optimizer)
 
     def _restore(self, labels: int, step: int, like: Tensor | None) -> None:
         self.labels.forget_after(labels)

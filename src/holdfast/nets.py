@@ -89,18 +89,19 @@ class Head(nn.Module):
         self.seed = seed
         self.weight = nn.Parameter(torch.empty(0, 0))
 
-    def grow(self, seen: int, rows: int, features: int, optimizer: torch.optim.Optimizer) -> Callable[[], None]:
-        """Room for `rows` classes, `seen` of them seen; the rows there are, and their optimizer state, stay.
+    def restorer(self, optimizer: torch.optim.Optimizer) -> Callable[[], None]:
+        """What puts the head back to the size it has now."""
+        seen, sizes = self.seen, [(parameter, parameter.data) for parameter in self.parameters()]
 
-        Returns what undoes it.
-        """
-        before = self.seen, [(parameter, parameter.data) for parameter in self.parameters()]
-
-        def undo() -> None:
-            self.seen = before[0]
-            for parameter, data in before[1]:
+        def restore() -> None:
+            self.seen = seen
+            for parameter, data in sizes:
                 _resize(parameter, data, optimizer)
 
+        return restore
+
+    def grow(self, seen: int, rows: int, features: int, optimizer: torch.optim.Optimizer) -> None:
+        """Room for `rows` classes, `seen` of them seen; the rows there are, and their optimizer state, stay."""
         bound = 1 / math.sqrt(features)
         for name, parameter in self.named_parameters():
             shape = (rows, features) if parameter.ndim == 2 else (rows,)
@@ -113,7 +114,6 @@ class Head(nn.Module):
                 data[row] = torch.as_tensor(fresh)
             _resize(parameter, data, optimizer)
         self.seen = seen
-        return undo
 
 
 class LinearHead(Head):

@@ -1,7 +1,8 @@
 """What a run costs: measured multiply-adds and bytes.
 
 Every call of the encoder and of the head is seen by a hook, which looks up what a call with that input shape
-costs. The cost is measured once per shape, with torch's flop counter on a copy of the module.
+costs. The cost is measured once per shape, with torch's flop counter on a copy of the module. Products inside a
+loss are not seen (under 0.01 % on the reduced ResNet-18, SupCon on the smallest net 1.3 %).
 """
 
 import copy

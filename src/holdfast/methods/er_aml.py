@@ -33,7 +33,7 @@ class ERAML(Method):
 
     def recall(self, net: Net, new: Batch, memory: Reservoir, rng: np.random.Generator) -> Mapping[str, Batch]:
         recalled = dict(super().recall(net, new, memory, rng))
-        if pairs := self._pairs(new, memory, rng):
+        if (pairs := self._pairs(new, memory, rng)) is not None:
             recalled["pairs"] = pairs
         return recalled
 

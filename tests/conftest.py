@@ -1,0 +1,27 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import settings
+
+from holdfast.datasets.base import Dataset
+from holdfast.streams import Stream, split
+
+# The same examples every time, and no failure because the machine is busy.
+settings.register_profile("steady", derandomize=True, deadline=None, database=None)
+settings.load_profile("steady")
+
+
+@pytest.fixture
+def blobs() -> Dataset:
+    """Six classes of vectors, each around a point of its own: 40 samples to train on and 20 to test on."""
+    rng = np.random.default_rng(0)
+    centres = 2 * rng.standard_normal((6, 8))
+    train_y, test_y = np.repeat(np.arange(6), 40), np.repeat(np.arange(6), 20)
+    train_x, test_x = ((centres[y] + rng.standard_normal((len(y), 8))).astype(np.float32) for y in (train_y, test_y))
+    return Dataset("blobs", tuple("abcdef"), train_x, train_y, test_x, test_y)
+
+
+@pytest.fixture
+def stream(blobs: Dataset) -> Stream:
+    """Three tasks of two classes, eight batches each."""
+    return split(blobs, tasks=3)

@@ -1,0 +1,74 @@
+import numpy as np
+import pytest
+import torch
+from fvcore.nn import FlopCountAnalysis
+from torch.utils.flop_counter import FlopCounterMode
+
+from holdfast import ER, ERACE, ERAML, FineTuning, IIDPlusPlus, Learner, Method, slim_resnet18, small_cnn
+from holdfast.measure.ledger import Ledger, measure
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("shape", [(3, 32, 32), (3, 84, 84)])
+def test_forward_multiply_adds_against_fvcore(shape: tuple[int, ...]) -> None:
+    net, x = slim_resnet18(shape), torch.zeros(2, *shape)
+    theirs = FlopCountAnalysis(net.eval(), x).unsupported_ops_warnings(False).uncalled_modules_warnings(False)
+    only = theirs.by_operator()["conv"]
+    assert measure(net, x)[0] == only
+
+
+@pytest.mark.parametrize(
+    "method",
+    [ER(), ERACE(), ERAML(), ERAML(fetch="incoming-first"), FineTuning(), IIDPlusPlus()],
+    ids=repr,
+)
+def test_a_step_costs_what_a_counter_around_the_whole_step_counts(method: Method) -> None:
+    """The ledger sees calls of the net only; what a loss multiplies itself is under 0.01 % on this net."""
+    learner, twin = (Learner(slim_resnet18(), method, memory=50, classes=10) for _ in range(2))
+    rng = np.random.default_rng(0)
+    ledger = Ledger()
+    for step in range(3):
+        x, y = rng.integers(0, 256, (10, 3, 32, 32), np.uint8), rng.integers(2 * step, 2 * step + 2, 10)
+        before = ledger.train_macs
+        with ledger.watch(learner.net, "training"):
+            learner.observe(x, y)
+        with FlopCounterMode(display=False) as counter:
+            twin.observe(x, y)
+        assert ledger.train_macs - before == pytest.approx(counter.get_total_flops() / 2, rel=1e-4)
+    assert learner.state_hash() == twin.state_hash()
+
+
+def test_a_cifar_run_costs_what_the_paper_says() -> None:
+    """iid 8, ER 17 tera multiply-adds for 5,000 updates; one forward at 32×32 is about 55 M."""
+    forward, backward = measure(slim_resnet18(), torch.zeros(10, 3, 32, 32))
+    assert forward / 10 == pytest.approx(55e6, rel=0.02)
+    assert 5000 * (forward + backward) / 1e12 == pytest.approx(8, rel=0.05)
+    assert 5000 * 2 * (forward + backward) / 1e12 == pytest.approx(17, rel=0.05)
+
+
+def test_forwards_that_nothing_is_learned_from_have_their_own_accounts() -> None:
+    learner = Learner(small_cnn((1, 28, 28)), ER(), memory=10)
+    x = np.zeros((4, 1, 28, 28), np.uint8)
+    learner.observe(x, list("abab"))
+    ledger = Ledger()
+    with ledger.watch(learner.net, "training"), torch.no_grad():
+        learner.net(torch.from_numpy(x))
+    with ledger.watch(learner.net, "evaluation"):
+        learner.predict(x)
+    assert ledger.macs["forward"] == ledger.macs["backward"] == 0
+    assert ledger.macs["retrieval"] == ledger.macs["evaluation"] > 0
+    assert ledger.train_macs == ledger.macs["retrieval"]
+    learner.predict(x)
+    assert ledger.macs["retrieval"] == ledger.macs["evaluation"]
+
+
+def test_bytes_are_parameters_and_memory_averaged() -> None:
+    learner = Learner(small_cnn((1, 28, 28)), ER(), memory=100)
+    ledger = Ledger()
+    parameters = 0
+    for _ in range(2):
+        learner.observe(np.zeros((10, 1, 28, 28), np.uint8), list("ab") * 5)
+        ledger.weigh(learner)
+        parameters = 4 * sum(p.numel() for p in learner.net.parameters())
+    per_sample = 784 + 8 + 24  # pixels, label, index
+    assert ledger.mean_bytes == parameters + 15 * per_sample

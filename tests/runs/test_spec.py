@@ -1,0 +1,40 @@
+import pytest
+
+from holdfast.errors import InputError
+from holdfast.runs.spec import RunSpec, parse_method
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "options"),
+    [
+        ("er", "er", {}),
+        ("er-ace:compete=batch+unseen,head=linear", "er-ace", {"compete": "batch+unseen", "head": "linear"}),
+        ("own/my.py:Mine", "own/my.py:Mine", {}),
+        ("own/my.py:Mine:share=0.5", "own/my.py:Mine", {"share": "0.5"}),
+    ],
+)
+def test_methods_as_written_on_the_command_line(text: str, name: str, options: dict[str, str]) -> None:
+    assert parse_method(text) == (name, options)
+
+
+@pytest.mark.parametrize("text", ["er:replay=", "er:=3", "er:replay=3,", "er:replay=3,head"])
+def test_broken_options(text: str) -> None:
+    with pytest.raises(InputError, match="option=value"):
+        parse_method(text)
+
+
+def test_the_id_is_that_of_the_numbers() -> None:
+    spec = RunSpec(stream="fashion", method="er", options={"a": "1", "b": "2"})
+    assert spec.id("code") == RunSpec(stream="fashion", method="er", options={"b": "2", "a": "1"}).id("code")
+    others = [
+        RunSpec(stream="cifar10", method="er", options={"a": "1", "b": "2"}),
+        RunSpec(stream="fashion", method="er", options={"a": "1"}),
+        RunSpec(stream="fashion", method="er", options={"a": "1", "b": "2"}, seed=1),
+    ]
+    assert len({spec.id("code"), spec.id("other code"), *(other.id("code") for other in others)}) == 5
+
+
+@pytest.mark.parametrize("wrong", [{"memory": -1}, {"lr": 0.0}, {"lr": float("nan")}])
+def test_impossible_numbers(wrong: dict[str, float]) -> None:
+    with pytest.raises(InputError, match="must be"):
+        RunSpec(stream="fashion", method="er", **wrong)  # type: ignore[arg-type]

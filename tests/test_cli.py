@@ -1,0 +1,134 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from holdfast.cli import main
+from holdfast.datasets.base import Dataset
+
+HOLDFAST = [sys.executable, "-m", "holdfast"]
+
+
+@pytest.fixture
+def own(blobs: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """`holdfast run` on a small stream of one's own, in an empty folder."""
+    np.savez(tmp_path / "blobs.npz", **{k: getattr(blobs, k) for k in ("train_x", "train_y", "test_x", "test_y")})
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOLDFAST_DATA", str(tmp_path / "data"))
+    return ["run", "--stream", "arrays:blobs.npz", "--out", "out"]
+
+
+def test_help_answers_without_torch() -> None:
+    code = (
+        "import sys; from holdfast.cli import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: assert 'torch' not in sys.modules"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert "holdfast run" in shown
+
+
+def test_run_ends_with_a_table_a_picture_and_records(own: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*own, "--seeds", "2", "--method", "er", "--method", "er-ace:head=linear", "--json", "all.json"]) == 0
+    shown = capsys.readouterr().out
+    assert "er-ace:head=linear" in shown
+    assert "±" in shown
+    assert Path("out/anytime.png").read_bytes().startswith(b"\x89PNG")
+    records = json.loads(Path("all.json").read_text())
+    assert [(r["method"], r["seed"]) for r in records] == [("er", 0), ("er-ace", 0), ("er", 1), ("er-ace", 1)]
+    assert records[1]["options"] == {"head": "linear"}
+    assert len(list(Path("out").glob("*.json"))) == 4
+
+
+def test_what_is_there_is_not_run_again(own: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    command = [*own, "--seeds", "1", "--method", "er", "--json", "all.json"]
+    assert main(command) == 0
+    first = Path("all.json").read_text()
+    capsys.readouterr()
+    assert main(command) == 0
+    assert "1 of 1 runs are in out already" in capsys.readouterr().out
+    assert Path("all.json").read_text() == first
+    assert main([*command, "--fresh"]) == 0
+    assert Path("all.json").read_text() != first  # at least the seconds differ
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--method", "er-acee"], "did you mean 'er-ace'? there are er, er-ace, er-aml"),
+        (["--stream", "cifar1"], "did you mean 'cifar10'?"),
+        (["--stream", "cifar10"], "holdfast data get cifar10"),
+        (["--stream", "folder:nowhere"], "nowhere"),
+        (["--stream", "folder:"], "folder:PATH"),
+        (["--stream", "fashion:tasks=11"], "between 1 and 10"),
+        (["--stream", "fashion:task=2"], "did you mean 'tasks'"),
+        (["--method", "er:replay"], "unknown method 'er:replay'"),
+        (["--method", "er:replay=x"], "must be an int"),
+        (["--memory", "-1"], "0 or more"),
+        (["--memory", "many"], "--memory"),
+        (["--seeds", "0"], "1 or more"),
+        (["--lr", "0"], "above 0"),
+        (["--eval", "sometimes"], "exact or rotating:K"),
+        (["--eval-every", "0"], "1 or more"),
+        (["--jobs", "0"], "1 or more"),
+        (["--net", "resnet"], "slim-resnet18"),
+        (["--net", "slim-resnet18"], "32×32"),
+        (["--augment"], "images"),
+        (["--json", "nowhere/all.json"], "--json"),
+        (["--bogus"], "--bogus"),
+    ],
+)
+def test_bad_input_is_one_line_exit_code_2_and_nothing_written(
+    own: list[str], arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = sorted(os.listdir())
+    try:
+        code = main([*own, *arguments])
+    except SystemExit as ended:
+        code = int(str(ended.code))
+    error = capsys.readouterr().err
+    assert code == 2
+    assert said in error
+    assert error.count("\n") == 1
+    assert sorted(os.listdir()) == before
+
+
+def test_data_commands(own: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["data", "list"]) == 0
+    shown = capsys.readouterr().out
+    assert "fashion" in shown
+    assert "holdfast data get cifar100" in shown
+    assert main(["data", "verify", "cifar10"]) == 2
+    assert "holdfast data get cifar10" in capsys.readouterr().err
+    assert main(["data", "get", "cifar"]) == 2
+    assert "did you mean 'cifar10'" in capsys.readouterr().err
+    assert main(["data", "verify", "fashion"]) == 0
+
+
+@pytest.mark.parametrize("signal_sent", [signal.SIGINT, signal.SIGTERM])
+def test_stopping_keeps_what_is_finished(own: list[str], signal_sent: signal.Signals) -> None:
+    """The first run is short, the second would take hours."""
+    Path("slow.py").write_text(
+        "import time\nfrom holdfast import ER\n"
+        "class Slow(ER):\n"
+        "    def loss(self, net, new, old=None):\n"
+        "        time.sleep(60)\n"
+    )
+    command = [*HOLDFAST, *own, "--seeds", "1", "--jobs", "1", "--method", "er", "--method", "slow.py:Slow"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not list(Path("out").glob("*.json")) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    time.sleep(0.5)
+    process.send_signal(signal_sent)
+    shown, error = process.communicate(timeout=15)
+    assert process.returncode == 130
+    assert "1 of 2 runs are kept in out" in error
+    assert "er" in shown
+    assert len(list(Path("out").glob("*.json"))) == 1

@@ -1,0 +1,452 @@
+"""What a user of the learner relies on. The numbers in the names are those of the reliability table in the docs."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from holdfast import ER, ERACE, ERAML, IID, Batch, FineTuning, IIDPlusPlus, Learner, Method, Reservoir, mlp
+from holdfast.errors import BatchError, HoldfastError, InputError, LabelError, NonFiniteError, NothingLearned
+from holdfast.labels import Labels
+from holdfast.memory import ClassIndex
+from holdfast.nets import Head, Net
+
+METHODS: list[Method] = [
+    ER(),
+    ER(head="cosine"),
+    ERACE(),
+    ERACE(compete="batch+unseen"),
+    ERAML(),
+    ERAML(metric="triplet"),
+    ERAML(negatives="all", fetch="incoming-first"),
+    FineTuning(),
+    IID(),
+    IIDPlusPlus(),
+]
+every_method = pytest.mark.parametrize("method", METHODS, ids=repr)
+Samples = NDArray[np.float32]
+
+
+def learner_of(method: Method | None = None, **settings: Any) -> Learner:
+    settings = {"memory": 12, "lr": 0.05, "classes": 8, **settings}
+    return Learner(mlp((4,), width=16), method or ERACE(), **settings)
+
+
+def batch(i: int, n: int = 6) -> tuple[Samples, list[str]]:
+    """Batch i of a little stream in which a class appears every other batch."""
+    rng = np.random.default_rng(i)
+    return rng.standard_normal((n, 4)).astype(np.float32), [f"class {c}" for c in rng.integers(0, 2 + i // 2, n)]
+
+
+def taught(method: Method | None = None, steps: int = 5, **settings: Any) -> Learner:
+    learner = learner_of(method, **settings)
+    for i in range(steps):
+        learner.observe(*batch(i))
+    return learner
+
+
+def weights(learner: Learner) -> list[Tensor]:
+    return [tensor.clone() for tensor in learner.net.state_dict().values()]
+
+
+def same(a: list[Tensor], b: list[Tensor]) -> bool:
+    return all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+@every_method
+def test_learns_and_answers_with_the_callers_labels(method: Method) -> None:
+    rng = np.random.default_rng(0)
+    centres = {"cat": np.array([4.0, 0, 0, 0]), "dog": np.array([0, 4.0, 0, 0]), "emu": np.array([0, 0, 4.0, 0])}
+    learner = learner_of(method, memory=60)
+    for _ in range(60):
+        y = rng.choice(list(centres), 12).tolist()
+        learner.observe(np.stack([centres[label] for label in y]) + rng.standard_normal((12, 4)) / 2, y)
+    questions = np.stack(list(centres.values()))
+    assert learner.predict(questions) == list(centres)
+    probabilities = learner.predict_proba(questions)
+    assert probabilities.shape == (3, len(learner.classes))
+    assert np.allclose(probabilities.sum(1), 1, atol=1e-6)
+    assert [learner.classes[i] for i in probabilities.argmax(1)] == list(centres)
+
+
+def test_nothing_learned_yet() -> None:
+    with pytest.raises(NothingLearned):
+        learner_of().predict(batch(0)[0])
+
+
+good_x, good_y = batch(7)
+BAD_BATCHES: dict[str, tuple[Any, Any, str]] = {
+    "NaN": (np.where(np.eye(6, 4) > 0, np.nan, good_x), good_y, "x"),
+    "infinite": (np.where(np.eye(6, 4) > 0, np.inf, good_x), good_y, "x"),
+    "too large for float32": (np.full((6, 4), 1e300), good_y, "x"),
+    "wrong rank": (good_x[0], good_y, "x"),
+    "wrong shape": (good_x[:, :3], good_y, "x"),
+    "wrong type": (good_x.astype(np.int64), good_y, "x"),
+    "uint8 after float": (good_x.astype(np.uint8), good_y, "x"),
+    "a list": (good_x.tolist(), good_y, "x"),
+    "objects": (good_x.astype(object), good_y, "x"),
+    "complex": (good_x.astype(complex), good_y, "x"),
+    "empty": (good_x[:0], [], "x"),
+    "fewer labels": (good_x, good_y[:5], "y"),
+    "more labels": (good_x, [*good_y, "class 0"], "y"),
+    "None label": (good_x, [*good_y[:5], None], "y"),
+    "NaN label": (good_x, [*good_y[:5], float("nan")], "y"),
+    "unhashable label": (good_x, [*good_y[:5], ["class 0"]], "y"),
+    "1 and True": (good_x, [1, True, 1, 1, 1, 1], "y"),
+    "1 and 1.0": (good_x, [1, 1.0, 1, 1, 1, 1], "y"),
+    "no labels": (good_x, None, "y"),
+    "labels in a matrix": (good_x, np.zeros((6, 1)), "y"),
+    "a string for labels": (good_x, "abcdef", "y"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_BATCHES)
+@pytest.mark.parametrize("steps", [0, 3])
+def test_r11_a_bad_batch_changes_nothing(case: str, steps: int) -> None:
+    x, y, named = BAD_BATCHES[case]
+    if steps == 0 and case in ("wrong shape", "uint8 after float"):
+        return  # right for a first batch
+    learner = taught(steps=steps)
+    before = learner.state_hash()
+    with pytest.raises((BatchError, LabelError), match=rf"\b{named}\b"):
+        learner.observe(x, y)
+    assert learner.state_hash() == before
+    learner.observe(*batch(9))
+
+
+def test_r11_1_and_the_string_1_are_two_labels() -> None:
+    learner = learner_of()
+    learner.observe(good_x, [1, "1", 1, "1", 1, "1"])
+    assert learner.classes == [1, "1"]
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        np.asfortranarray,
+        lambda x: x[::-1].copy()[::-1],
+        lambda x: x.astype(">f4"),
+        lambda x: x.astype(np.float64),
+        torch.from_numpy,
+        lambda x: torch.from_numpy(x).double(),
+        lambda x: torch.from_numpy(x).requires_grad_(),
+    ],
+    ids=["fortran", "negative strides", "big-endian", "float64", "tensor", "double tensor", "requires grad"],
+)
+def test_r11_the_same_values_in_another_form_are_the_same(view: Callable[[Samples], Any]) -> None:
+    plain, other = taught(), taught()
+    x, y = batch(5)
+    plain.observe(x, y)
+    other.observe(view(x), y)
+    assert plain.state_hash() == other.state_hash()
+
+
+def test_r11_read_only_huge_and_single() -> None:
+    learner = taught()
+    x, y = batch(5)
+    x.setflags(write=False)
+    learner.observe(x, y)
+    learner.observe(x[:1], y[:1])
+    learner.observe(*batch(6, n=5000))
+    assert learner.step == 8
+    assert learner.memory.offered == 5 * 6 + 6 + 1 + 5000
+
+
+class Spoiled(ER):
+    """A loss that is finite until it is told not to be."""
+
+    factor = 1.0
+
+    def loss(self, net: Net, new: Batch, old: Batch | None = None) -> Tensor:
+        return super().loss(net, new, old) * type(self).factor
+
+
+@pytest.mark.parametrize("factor", [float("nan"), float("inf")])
+def test_r12_a_loss_that_is_not_finite_changes_nothing(factor: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    learner = taught(Spoiled())
+    before = learner.state_hash()
+    with monkeypatch.context() as patch:
+        patch.setattr(Spoiled, "factor", factor)
+        with pytest.raises(NonFiniteError):
+            learner.observe(*batch(5))
+    assert learner.state_hash() == before
+    learner.observe(*batch(5))
+
+
+class SquareRoot(nn.Module):
+    """Finite outputs, infinite gradient at zero."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (self.scale * x).clamp(min=0).sqrt()
+
+
+def test_r12_a_gradient_that_is_not_finite_changes_nothing() -> None:
+    learner = Learner(SquareRoot(), ER(), memory=10)
+    learner.observe(np.ones((2, 4)), ["a", "b"])
+    before = learner.state_hash()
+    with pytest.raises(NonFiniteError):
+        learner.observe(np.zeros((2, 4)), ["a", "b"])
+    assert learner.state_hash() == before
+
+
+class Injected(Exception):
+    pass
+
+
+STAGES = {
+    "labels": (Labels, "admit"),
+    "growth": (Head, "grow"),
+    "recall": (ERAML, "recall"),
+    "forward": (Net, "features"),
+    "loss": (ERAML, "loss"),
+    "backward": (Tensor, "backward"),
+    "update": (torch.optim.SGD, "step"),
+    "remember": (ERAML, "remember"),
+    "memory": (Reservoir, "add"),
+    "index, removing": (ClassIndex, "remove"),
+    "index, adding": (ClassIndex, "add"),
+}
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("steps", [0, 6])
+@pytest.mark.parametrize("error", [Injected, KeyboardInterrupt])
+def test_r13_an_exception_at_any_stage_rolls_everything_back(
+    stage: str, when: str, steps: int, error: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The batch brings a new class, so that growth is under way too; encoder with BatchNorm, SGD with momentum."""
+    owner, name = STAGES[stage]
+    original = getattr(owner, name)
+
+    def failing(*args: Any, **kwargs: Any) -> Any:
+        if when == "before":
+            raise error
+        original(*args, **kwargs)
+        raise error
+
+    def fresh() -> Learner:
+        encoder = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU())
+        torch.manual_seed(0)
+        nn.init.normal_(encoder[0].weight)  # type: ignore[arg-type]
+        nn.init.zeros_(encoder[0].bias)  # type: ignore[arg-type]
+        return Learner(encoder, ERAML(), memory=10, optimizer=lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9))
+
+    disturbed, calm = fresh(), fresh()
+    for i in range(steps):
+        disturbed.observe(*batch(i))
+        calm.observe(*batch(i))
+    before = disturbed.state_hash()
+    x, y = batch(steps)
+    y[0] = "never seen"
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, name, failing)
+        with pytest.raises(error):
+            disturbed.observe(x, y)
+    assert disturbed.state_hash() == before
+    for i in range(steps, steps + 4):
+        disturbed.observe(*batch(i))
+        calm.observe(*batch(i))
+    assert disturbed.state_hash() == calm.state_hash()
+
+
+@every_method
+def test_r14_questions_change_nothing(method: Method) -> None:
+    asked, calm = learner_of(method), learner_of(method)
+    for i in range(6):
+        for learner in (asked, calm):
+            learner.observe(*batch(i))
+        for _ in range(i):
+            asked.predict(batch(9)[0])
+            asked.predict_proba(batch(8)[0])
+        assert asked.state_hash() == calm.state_hash()
+
+
+@every_method
+@pytest.mark.parametrize(
+    "rename",
+    [lambda y: int(y[6:]), lambda y: (y, 1), lambda y: y[::-1], lambda y: float(y[6:]) + 0.5],
+    ids=["int", "tuple", "reversed", "float"],
+)
+def test_r15_renaming_labels_changes_no_weight(method: Method, rename: Callable[[str], Any]) -> None:
+    one, other = taught(method, steps=0), taught(method, steps=0)
+    for i in range(6):
+        x, y = batch(i)
+        one.observe(x, y)
+        other.observe(x, [rename(label) for label in y])
+    assert same(weights(one), weights(other))
+    assert [rename(str(label)) for label in one.predict(good_x)] == other.predict(good_x)
+
+
+@pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.Adam])
+def test_r16_growth_leaves_old_rows_and_their_optimizer_state(
+    optimizer: type[torch.optim.Optimizer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    extra: dict[str, Any] = {"momentum": 0.9} if optimizer is torch.optim.SGD else {}
+    learner = taught(ER(), classes=0, optimizer=lambda p: optimizer(p, lr=0.01, **extra))  # type: ignore[call-arg]
+    rows = learner.net.rows
+    weight = learner.net.head.weight
+    seen: list[tuple[Tensor, Tensor]] = []
+    grow = Head.grow
+
+    def watched(self: Head, *args: Any) -> None:
+        key = "momentum_buffer" if extra else "exp_avg"
+        before = weight.detach().clone(), learner.optimizer.state[weight][key].clone()
+        grow(self, *args)
+        seen.append(before)
+        seen.append((weight.detach().clone(), learner.optimizer.state[weight][key].clone()))
+
+    monkeypatch.setattr(Head, "grow", watched)
+    learner.observe(good_x, [f"new {i}" for i in range(6)])
+    (weight_before, state_before), (weight_after, state_after) = seen
+    assert learner.net.rows == rows + 6
+    assert torch.equal(weight_after[:rows], weight_before)
+    assert torch.equal(state_after[:rows], state_before)
+    assert not state_after[rows:].any()
+
+
+@every_method
+def test_r17_the_caller_may_reuse_arrays(method: Method) -> None:
+    reused, kept = learner_of(method), learner_of(method)
+    shared_x = np.empty((6, 4), np.float32)
+    shared_y: list[str] = []
+    for i in range(6):
+        x, y = batch(i)
+        shared_x[:], shared_y[:] = x, y
+        reused.observe(shared_x, shared_y)
+        shared_x[:], shared_y[:] = 99, ["changed"] * 6
+        kept.observe(x, y)
+    assert reused.state_hash() == kept.state_hash()
+
+
+def test_r17_tensors_of_the_caller_too() -> None:
+    learner, kept = taught(), taught()
+    x, y = batch(5)
+    shared = torch.from_numpy(x.copy())
+    learner.observe(shared, y)
+    kept.observe(x, y)
+    shared.fill_(99)
+    assert learner.state_hash() == kept.state_hash()
+
+
+def test_r18_the_same_seed_gives_the_same_bits_here_and_in_another_process() -> None:
+    code = (
+        "import torch; torch.set_num_threads(1)\n"
+        "from tests.test_learner import METHODS, taught\n"
+        "print(*[taught(m).state_hash() for m in METHODS])"
+    )
+    there = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert there == [taught(method).state_hash() for method in METHODS]
+    assert taught(ERACE(), seed=1).state_hash() != taught(ERACE(), seed=0).state_hash()
+
+
+def test_dropout_is_reproducible_and_torchs_own_generator_is_left_alone() -> None:
+    def dropped() -> Learner:
+        learner = Learner(nn.Sequential(mlp((4,), width=16), nn.Dropout(0.5)), ERACE(), memory=12)
+        for i in range(5):
+            learner.observe(*batch(i))
+        return learner
+
+    torch.manual_seed(1)
+    first, after_first = dropped().state_hash(), torch.rand(1)
+    torch.manual_seed(1)
+    untouched = torch.rand(1)
+    assert dropped().state_hash() == first
+    assert torch.equal(after_first, untouched)
+
+
+def test_images_as_uint8_or_scaled_by_the_caller_are_the_same() -> None:
+    x = np.random.default_rng(0).integers(0, 256, (6, 1, 8, 8), np.uint8)
+    weights_of = []
+    for samples in (x, x.astype(np.float32) / 127.5 - 1):
+        learner = Learner(nn.Sequential(nn.Flatten(), mlp((64,), width=16)), ERACE(), memory=10)
+        for _ in range(3):
+            learner.observe(samples, list("aabbcc"))
+        weights_of.append(weights(learner))
+    assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(*weights_of, strict=True))
+
+
+def test_er_ace_with_every_class_in_the_batch_is_er() -> None:
+    er, ace = learner_of(ER(head="cosine"), classes=0), learner_of(ERACE(), classes=0)
+    for i in range(8):
+        x = np.random.default_rng(i).standard_normal((6, 4))
+        for learner in (er, ace):
+            learner.observe(x, list("abcabc"))
+    assert same(weights(er), weights(ace))
+
+
+def test_a_head_sized_in_advance_learns_the_same() -> None:
+    grown, sized = taught(ER(), classes=0), taught(ER(), classes=8)
+    rows = grown.net.rows
+    assert sized.net.rows == 8
+    assert torch.equal(grown.net.head.weight, sized.net.head.weight[:rows])
+
+
+def test_memory_holds_what_was_observed() -> None:
+    learner = learner_of(memory=1000)
+    for i in range(4):
+        learner.observe(*batch(i))
+    held = learner.memory.at(np.arange(24))
+    assert np.array_equal(held.x.numpy(), np.concatenate([batch(i)[0] for i in range(4)]))
+    assert [learner.classes[c] for c in held.y.tolist()] == [label for i in range(4) for label in batch(i)[1]]
+
+
+def test_a_frozen_encoder_stays_as_it_is() -> None:
+    encoder = mlp((4,), width=16).requires_grad_(False)
+    before = [p.clone() for p in encoder.parameters()]
+    learner = Learner(encoder, ERACE(), memory=12)
+    head = None
+    for i in range(4):
+        learner.observe(*batch(i))
+        head = head if head is not None else learner.net.head.weight.detach()[:2].clone()
+    assert same(before, list(encoder.parameters()))
+    assert head is not None
+    assert not torch.equal(head, learner.net.head.weight[:2])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"lr": 0.0}, "lr"),
+        ({"memory": -1}, "memory"),
+        ({"method": ERACE(compete="batch+unseen"), "classes": 0}, "classes"),
+    ],
+)
+def test_impossible_settings(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        learner_of(**settings)
+
+
+class NeedsTasks(ER):
+    needs_task_ids = True
+    tasks: list[int | None] = []  # noqa: RUF012
+
+    def loss(self, net: Net, new: Batch, old: Batch | None = None) -> Tensor:
+        self.tasks.append(new.task)
+        return super().loss(net, new, old)
+
+
+def test_task_ids_reach_only_methods_that_declare_them() -> None:
+    learner = learner_of(NeedsTasks())
+    with pytest.raises(InputError, match="task"):
+        learner.observe(*batch(0))
+    learner.observe(*batch(0), task=3)
+    assert NeedsTasks.tasks == [3]
+
+
+def test_every_error_is_one_of_ours() -> None:
+    learner = taught()
+    for x, y, _ in BAD_BATCHES.values():
+        with pytest.raises(HoldfastError) as error:
+            learner.observe(x, y)
+        assert "\n" not in str(error.value)
