@@ -11,11 +11,16 @@ settings.register_profile("steady", derandomize=True, deadline=None, database=No
 settings.load_profile("steady")
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
 @pytest.fixture
 def blobs() -> Dataset:
-    """Six classes of vectors, each around a point of its own: 40 samples to train on and 20 to test on."""
+    """Six well separated classes of 8-dimensional vectors."""
     rng = np.random.default_rng(0)
-    centres = 2 * rng.standard_normal((6, 8))
+    centres = 3 * rng.standard_normal((6, 8))
     train_y, test_y = np.repeat(np.arange(6), 40), np.repeat(np.arange(6), 20)
     train_x, test_x = ((centres[y] + rng.standard_normal((len(y), 8))).astype(np.float32) for y in (train_y, test_y))
     return Dataset("blobs", tuple("abcdef"), train_x, train_y, test_x, test_y)
@@ -23,5 +28,4 @@ def blobs() -> Dataset:
 
 @pytest.fixture
 def stream(blobs: Dataset) -> Stream:
-    """Three tasks of two classes, eight batches each."""
     return split(blobs, tasks=3)

@@ -118,7 +118,7 @@ def test_supcon_is_the_mean_over_anchors_with_a_positive(  # noqa: PLR0917
 def test_triplet_is_the_mean_over_anchors(n: int, features: int, margin: float, seed: int) -> None:
     anchors, positives, negatives = (draw(seed + i, n, features, scale=10**i) for i in range(3))
     expected = expected_triplet(anchors, positives, negatives, margin)
-    assert triplet(anchors, positives, negatives, margin).item() == pytest.approx(expected, rel=1e-5, abs=1e-5)
+    assert triplet(anchors, positives, negatives, margin).item() == pytest.approx(expected, rel=1e-6, abs=1e-6)
 
 
 @given(tau=st.sampled_from([0.07, 0.1, 0.2]), seed=seeds)
@@ -144,7 +144,7 @@ def test_triplet_agrees_with_metric_learning(margin: float, seed: int) -> None:
         ref_labels=torch.arange(12),
         labels=rows,
     )
-    assert triplet(anchors, positives, negatives, margin).item() == pytest.approx(expected.item(), abs=1e-5)
+    assert triplet(anchors, positives, negatives, margin).item() == pytest.approx(expected.item(), abs=1e-6)
 
 
 LOSSES: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
@@ -199,15 +199,15 @@ def test_zero_vectors_have_cosine_zero_to_everything() -> None:
     loss = supcon(anchors, torch.tensor([0, 1]), candidates, torch.tensor([0, 1, 0, 1]), 0.1)
     loss.backward()  # type: ignore[no-untyped-call]
     assert loss.item() == pytest.approx(math.log(4), abs=1e-6)
-    assert anchors.grad is not None and anchors.grad.isfinite().all()
+    assert anchors.grad is not None and anchors.grad.abs().max() < 100
 
 
 def test_triplet_of_zero_vectors() -> None:
     zero = torch.zeros(2, 3, requires_grad=True)
     loss = triplet(zero, zero, torch.eye(3)[:2], 1.5)  # distances 0 and 1
     loss.backward()  # type: ignore[no-untyped-call]
-    assert loss.item() == pytest.approx(0.5, abs=1e-5)
-    assert zero.grad is not None and zero.grad.isfinite().all()
+    assert loss.item() == pytest.approx(0.5, abs=1e-6)
+    assert zero.grad is not None and zero.grad.abs().max() < 100
 
 
 def test_supcon_without_any_positive_is_zero_and_has_no_gradient() -> None:
@@ -249,14 +249,12 @@ def test_what_precision_costs(dtype: torch.dtype, close: float) -> None:
     assert triplet(a, p, n, 0.5).item() == pytest.approx(expected_triplet(a, p, n, 0.5), rel=close)
 
 
-@pytest.mark.xfail(strict=True, reason="the distance adds 1e-6 to every coordinate of the difference")
 def test_a_positive_that_equals_its_anchor_has_distance_zero() -> None:
     anchors = draw(0, 3, 640)
     assert triplet(anchors, anchors.clone(), -anchors, 2.5).item() == pytest.approx(0.5, abs=1e-6)
 
 
-@pytest.mark.xfail(strict=True, raises=ValueError, reason="torch's own triplet loss refuses a margin of 0")
 def test_a_margin_of_zero_asks_for_the_order_only() -> None:
     anchors, positives, negatives = (draw(i, 3, 4) for i in range(3))
     expected = expected_triplet(anchors, positives, negatives, 0.0)
-    assert triplet(anchors, positives, negatives, 0.0).item() == pytest.approx(expected, abs=1e-5)
+    assert triplet(anchors, positives, negatives, 0.0).item() == pytest.approx(expected, abs=1e-6)

@@ -6,7 +6,9 @@ import pytest
 
 from holdfast.seeds import generator, torch_seed
 
-TRIPLES = [(seed, purpose, step) for seed in (0, 1, 12, -1) for purpose in ("a", "2a", "2/a", "") for step in (0, 1, 99)]
+TRIPLES = [
+    (seed, purpose, step) for seed in (0, 1, 12, -1) for purpose in ("a", "2a", "2/a", "") for step in (0, 1, 99)
+]
 
 
 def test_a_draw_is_a_function_of_seed_purpose_and_step() -> None:

@@ -1,6 +1,6 @@
 """The caller's labels and the class indices behind them."""
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
 
 import numpy as np
 import torch
@@ -62,7 +62,7 @@ def _as_list(y: object) -> list[Hashable]:
         if y.ndim != 1:
             raise LabelError(f"y has shape {tuple(y.shape)}; it must be one label a sample, shape (n,)")
         items = y.tolist()
-    elif isinstance(y, str | bytes) or not isinstance(y, Iterable):
+    elif isinstance(y, str | bytes | Set | Mapping) or not isinstance(y, Iterable):
         raise LabelError(f"y must be a sequence of labels, not {type(y).__name__}")
     else:
         items = list(y)

@@ -1,8 +1,8 @@
 """The learner: observe labelled batches as they come, predict at any time."""
 
 import hashlib
-from collections.abc import Callable, Hashable, Iterable
-from contextlib import ExitStack
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -207,14 +207,11 @@ class Learner:
         return torch.cat(parts).cpu() if len(samples) else torch.empty(0, net.seen)
 
 
-class _training:
+@contextmanager
+def _training(net: Net) -> Iterator[None]:
     """Training mode inside, evaluation mode outside: the net rests in the mode that questions need."""
-
-    def __init__(self, net: Net) -> None:
-        self.net = net
-
-    def __enter__(self) -> None:
-        self.net.train()
-
-    def __exit__(self, *error: object) -> None:
-        self.net.eval()
+    net.train()
+    try:
+        yield
+    finally:
+        net.eval()

@@ -5,14 +5,22 @@ from torch import Tensor
 from torch.nn import functional as F
 
 
-def cross_entropy(logits: Tensor, y: Tensor, among: Tensor | None = None) -> Tensor:
-    """L_ce(X, C) = -mean over x of log( exp(l_y) / Σ_{c in C} exp(l_c) ), C = `among` (sorted class indices).
+def unit(x: Tensor) -> Tensor:
+    """Rows divided by their norms. A zero row has no direction and stays zero, with a gradient of ordinary size."""
+    norm = torch.linalg.vector_norm(x, dim=1, keepdim=True)
+    return x / torch.where(norm > 0, norm, 1)
 
-    Without `among`, C is every column of `logits`.
+
+def cross_entropy(logits: Tensor, y: Tensor, among: Tensor | None = None) -> Tensor:
+    """L_ce(X, C) = -mean over x of log( exp(l_y) / Σ_{c in C} exp(l_c) ), C = the class indices in `among`.
+
+    Without `among`, C is every column of `logits`. A label outside of C has probability 0: the loss is infinite.
     """
-    if among is None:
-        return F.cross_entropy(logits, y)
-    return F.cross_entropy(logits.index_select(1, among), torch.searchsorted(among, y))
+    if among is not None:
+        excluded = torch.ones(logits.shape[1], dtype=torch.bool, device=logits.device)
+        excluded[among] = False
+        logits = logits.masked_fill(excluded, -torch.inf)
+    return F.cross_entropy(logits, y)
 
 
 def supcon(anchors: Tensor, anchor_y: Tensor, candidates: Tensor, candidate_y: Tensor, temperature: float) -> Tensor:
@@ -21,8 +29,7 @@ def supcon(anchors: Tensor, anchor_y: Tensor, candidates: Tensor, candidate_y: T
     sim(a, b) = exp(cos(a, b) / temperature); P(i) are the candidates with the label of anchor i.
     Anchors without a positive do not count; if none is left the loss is 0.
     """
-    cosine = F.normalize(anchors, dim=1) @ F.normalize(candidates, dim=1).T
-    log_share = F.log_softmax(cosine / temperature, dim=1)
+    log_share = F.log_softmax(unit(anchors) @ unit(candidates).T / temperature, dim=1)
     positive = anchor_y[:, None] == candidate_y
     count = positive.sum(1)
     per_anchor = -(log_share * positive).sum(1) / count.clamp(min=1)
@@ -31,7 +38,7 @@ def supcon(anchors: Tensor, anchor_y: Tensor, candidates: Tensor, candidate_y: T
 
 def triplet(anchors: Tensor, positives: Tensor, negatives: Tensor, margin: float) -> Tensor:
     """mean over anchors of max(0, ‖a - p‖ - ‖a - n‖ + margin), all features normalised; 0 without anchors."""
-    if len(anchors) == 0:
-        return anchors.sum()
-    anchors, positives, negatives = (F.normalize(f, dim=1) for f in (anchors, positives, negatives))
-    return F.triplet_margin_loss(anchors, positives, negatives, margin=margin)
+    to_positive, to_negative = (
+        torch.linalg.vector_norm(unit(anchors) - unit(others), dim=1) for others in (positives, negatives)
+    )
+    return F.relu(to_positive - to_negative + margin).sum() / max(1, len(anchors))

@@ -1,6 +1,7 @@
 """What the learner keeps of the past. Every operation costs O(batch), whatever the capacity."""
 
 import hashlib
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -34,27 +35,33 @@ class Journal:
 class ClassIndex:
     """Which slots hold a class: dense per class, so that a uniform draw within a class is one look-up."""
 
-    BYTES_PER_SLOT = 24  # 8 for its place, up to 16 in a member list that doubles as it grows
+    BYTES_PER_SLOT = 24  # 8 for its place, up to 16 in a member list that is at most half empty
 
     def __init__(self, capacity: int) -> None:
         self.counts = np.zeros(0, np.int64)
         self._members: list[Slots] = []
         self._place = np.empty(capacity, np.int64)  # where a slot stands among the members of its class
+        self._touched: set[int] = set()
 
     def members(self, label: int) -> Slots:
         if label >= len(self.counts):
             return np.empty(0, np.int64)
         return self._members[label][: self.counts[label]]
 
-    def make_room(self, y: NDArray[np.int64]) -> None:
+    def make_room(self, added: NDArray[np.int64], removed: NDArray[np.int64]) -> None:
         """Arrays move only here, so that a journal of the writes below stays valid."""
-        labels, new = np.unique(y, return_counts=True)
-        if fresh := max(0, int(labels.max(initial=-1)) + 1 - len(self.counts)):
+        change = Counter(added.tolist())
+        if fresh := max(0, max(change, default=-1) + 1 - len(self.counts)):
             self.counts = np.concatenate([self.counts, np.zeros(fresh, np.int64)])
             self._members += [np.empty(0, np.int64) for _ in range(fresh)]
-        for label, count in zip(labels, self.counts[labels] + new, strict=True):
-            if count > len(self._members[label]):
-                self._members[label] = np.resize(self._members[label], max(count, 2 * len(self._members[label])))
+        change.subtract(removed.tolist())
+        for label in change.keys() | self._touched:
+            held = self.members(label)
+            need = len(held) + max(0, change[label])
+            if not need <= len(self._members[label]) <= 2 * need:
+                self._members[label] = np.empty(need * 3 // 2, np.int64)
+                self._members[label][: len(held)] = held
+        self._touched = set(change)  # a list that empties out now gives its room back next time
 
     def remove(self, slots: Slots, y: NDArray[np.int64], journal: Journal) -> None:
         for label in np.unique(y):
@@ -143,8 +150,9 @@ class Reservoir:
 
         y = incoming["y"][rows]
         replaced = slots[slots < self.offered]
-        self._index.make_room(y)
-        self._index.remove(replaced, self._columns["y"][replaced], journal)
+        old_y = self._columns["y"][replaced]
+        self._index.make_room(y, old_y)
+        self._index.remove(replaced, old_y, journal)
         for name, column in self._columns.items():
             journal.set(column, slots, incoming[name][rows])
         self._index.add(slots, y, journal)

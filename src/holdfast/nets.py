@@ -1,13 +1,15 @@
 """Encoders, and heads that grow one class at a time without touching the rows they have."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from holdfast.errors import InputError
+from holdfast.losses import unit
 from holdfast.seeds import generator, torch_seed
 
 
@@ -135,7 +137,7 @@ class CosineHead(Head):
 
     def forward(self, features: Tensor, unseen: bool = False) -> Tensor:
         weight = self.weight[: None if unseen else self.seen]
-        return F.linear(F.normalize(features, dim=1), F.normalize(weight, dim=1)) / self.temperature
+        return F.linear(unit(features), unit(weight)) / self.temperature
 
 
 def _resize(parameter: nn.Parameter, data: Tensor, optimizer: torch.optim.Optimizer) -> None:
@@ -186,16 +188,9 @@ class Net(nn.Module):
         return self.head(self.features(x), unseen)  # type: ignore[no-any-return]
 
 
-class _seeded:
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
     """Runs torch's own initialisers from our seed and leaves torch's global generator as it was."""
-
-    def __init__(self, seed: int) -> None:
-        self.fork = torch.random.fork_rng(devices=[])
-        self.seed = seed
-
-    def __enter__(self) -> None:
-        self.fork.__enter__()
-        torch.manual_seed(torch_seed(self.seed, "net"))
-
-    def __exit__(self, *error: object) -> None:
-        self.fork.__exit__(None, None, None)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(torch_seed(seed, "net"))
+        yield

@@ -216,7 +216,6 @@ def spectral() -> nn.Module:
     return nn.Sequential(conv, nn.BatchNorm2d(4), nn.Flatten())
 
 
-@pytest.mark.xfail(strict=True, reason="a convolution is folded although its weight is not its alone")
 @pytest.mark.parametrize("build", [WeightUsedAgain, TiedWeights, spectral])
 def test_a_convolution_whose_weight_serves_elsewhere_is_not_folded(build: Callable[[], nn.Module], x: Tensor) -> None:
     torch.manual_seed(0)

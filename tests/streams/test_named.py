@@ -56,7 +56,7 @@ def test_the_seed_is_the_streams(arrays: str, tmp_path: Path) -> None:
         ("zzz", UnknownName, "unknown stream 'zzz': there are"),
         ("", UnknownName, "unknown stream ''"),
         ("a\nb", UnknownName, "unknown stream 'a\\nb'"),
-        ("fashion:task=5", UnknownName, "unknown option of the stream fashion:task=5 'task': did you mean 'tasks'?"),
+        ("fashion:task=5", UnknownName, "unknown stream option 'task': did you mean 'tasks'?"),
         ("fashion:order=idd", UnknownName, "'idd': did you mean 'iid'? there are split, iid"),
         ("fashion:tasks", InputError, "stream 'fashion:tasks': 'tasks' should be option=value"),
         ("fashion:tasks=", InputError, "'tasks=' should be option=value"),

@@ -1,9 +1,10 @@
 """A faster copy of a net for questions only: BatchNorm folded into convolutions, bf16 where the CPU has it."""
 
 import copy
+from collections import Counter
 
 import torch
-from torch import fx, nn
+from torch import Tensor, fx, nn
 from torch.nn.utils.fusion import fuse_conv_bn_weights
 
 from holdfast.nets import Net
@@ -31,8 +32,7 @@ class FastNet:
     def refresh(self) -> Net:
         live, fast = self._live.encoder, self.net.encoder
         skip = {f"{name}.{part}" for pair in self._folded for name in pair for part in ("weight", "bias")}
-        source = dict(live.named_parameters()) | dict(live.named_buffers())
-        target = dict(fast.named_parameters()) | dict(fast.named_buffers())
+        source, target = _tensors(live), _tensors(fast)
         for name in target.keys() - skip:
             target[name].copy_(source[name])
         for conv_name, bn_name in self._folded:
@@ -55,28 +55,39 @@ def cpu_has_bf16() -> bool:
     return bool(has.get("avx512_bf16") or has.get("amx_bf16"))
 
 
+def _tensors(module: nn.Module) -> dict[str, Tensor]:
+    return dict(module.named_parameters(remove_duplicate=False)) | dict(module.named_buffers(remove_duplicate=False))
+
+
 def _foldable(encoder: nn.Module) -> list[tuple[str, str]]:
-    """(convolution, BatchNorm) pairs where one feeds the other and nobody else; none if it cannot be traced."""
+    """(convolution, BatchNorm) pairs where one feeds the other and nobody else uses either or their parameters.
+
+    None if the encoder cannot be traced.
+    """
     try:
         graph = fx.symbolic_trace(copy.deepcopy(encoder)).graph
     except Exception:  # tracing runs the user's code on symbols: it may fail in any way
         return []
-    modules = dict(encoder.named_modules())
-    used = [str(node.target) for node in graph.nodes if node.op == "call_module"]
+    calls = Counter(str(node.target) for node in graph.nodes if node.op == "call_module")
+    read_directly = {str(node.target).rpartition(".")[0] for node in graph.nodes if node.op == "get_attr"}
+    owners = Counter(id(parameter) for _, parameter in encoder.named_parameters(remove_duplicate=False))
+
+    def foldable(node: fx.Node, kind: type[nn.Module]) -> bool:
+        if node.op != "call_module" or calls[str(node.target)] > 1 or str(node.target) in read_directly:
+            return False
+        module = encoder.get_submodule(str(node.target))
+        own = module.__dict__["_parameters"]
+        return type(module) is kind and "weight" in own and all(owners[id(p)] <= 1 for p in own.values())
+
     pairs = []
     for node in graph.nodes:
         before = node.args[0] if node.args else None
-        if node.op != "call_module" or not isinstance(before, fx.Node) or before.op != "call_module":
+        if not isinstance(before, fx.Node) or len(before.users) > 1:
             continue
-        conv, bn = str(before.target), str(node.target)
-        if (
-            type(modules[conv]) is nn.Conv2d
-            and isinstance(bn_module := modules[bn], nn.BatchNorm2d)
-            and bn_module.track_running_stats
-            and len(before.users) == 1
-            and used.count(conv) == used.count(bn) == 1
-        ):
-            pairs.append((conv, bn))
+        if foldable(before, nn.Conv2d) and foldable(node, nn.BatchNorm2d):
+            bn = encoder.get_submodule(str(node.target))
+            if isinstance(bn, nn.BatchNorm2d) and bn.running_mean is not None:
+                pairs.append((str(before.target), str(node.target)))
     return pairs
 
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from holdfast.learner import Learner
-from holdfast.nets import Net
+from holdfast.nets import Head, Net
 
 
 class Ledger:
@@ -66,8 +66,8 @@ class Ledger:
 
     def _cost_of(self, module: nn.Module, inputs: tuple[Any, ...]) -> tuple[int, int]:
         x, *rest = inputs
-        rows = len(module.weight) if hasattr(module, "seen") else 0  # type: ignore[arg-type]
-        key = (type(module), tuple(x.shape), x.requires_grad, getattr(module, "seen", 0), rows, *rest)
+        size = (module.seen, len(module.weight)) if isinstance(module, Head) else ()
+        key = (id(module), tuple(x.shape), x.requires_grad, size, *rest)
         if key not in self._cost:
             self._cost[key] = measure(module, x, *rest)
         return self._cost[key]

@@ -25,6 +25,8 @@ class Stream:
         return len(self.starts) - 1
 
     def batch(self, i: int) -> tuple[NDArray[np.generic], NDArray[np.int64], int]:
+        if not 0 <= i < len(self):
+            raise IndexError(f"the stream has batches 0 to {len(self) - 1}, not {i}")
         rows = self.order[self.starts[i] : self.starts[i + 1]]
         return self.dataset.train_x[rows], self.dataset.train_y[rows], int(self.batch_task[i])
 
@@ -49,6 +51,8 @@ def split(dataset: Dataset, tasks: int, seed: int = 0, batch: int = 10) -> Strea
 
 def iid(dataset: Dataset, seed: int = 0, batch: int = 10, passes: int = 1) -> Stream:
     """All classes at once, shuffled. With several passes a step holds one batch of each."""
+    if batch < 1 or passes < 1:
+        raise InputError(f"batch and passes must be 1 or more, not {batch} and {passes}")
     n = len(dataset.train_y)
     order = np.stack([generator(seed, "stream/iid", p).permutation(n) for p in range(passes)])
     padded = np.pad(order, ((0, 0), (0, -n % batch)), constant_values=-1)

@@ -46,7 +46,7 @@ def named(text: str, root: Path, seed: int = 0, iid_batches: int = 0) -> Stream:
     number = {key: _number(text, key, value) for key, value in name.options.items() if key != "order"}
     order = name.options.get("order", "split")
     if order not in ("split", "iid"):
-        raise UnknownName(f"order of the stream {text}", order, ["split", "iid"])
+        raise UnknownName("order", order, ["split", "iid"])
     dataset = _load(name, root, number.get("size", 32))
     batch = number.get("batch", 10)
     if iid_batches or order == "iid":
@@ -65,7 +65,7 @@ def _option(text: str, item: str) -> tuple[str, str]:
     if not equals or not value:
         raise InputError(f"stream {text!r}: {item!r} should be option=value")
     if key not in OPTIONS:
-        raise UnknownName(f"option of the stream {text}", key, OPTIONS)
+        raise UnknownName("stream option", key, OPTIONS)
     return key, value
 
 

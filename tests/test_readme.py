@@ -1,0 +1,52 @@
+"""What the README shows works."""
+
+import doctest
+import re
+from pathlib import Path
+
+import pytest
+
+from holdfast import learner
+from holdfast.cli import parser
+from holdfast.methods import METHODS, find
+from holdfast.runs.spec import parse_method
+
+README = Path(__file__).parents[1] / "README.md"
+TEXT = README.read_text()
+BLOCKS = {kind: re.findall(rf"```{kind}\n(.*?)```", TEXT, re.DOTALL) for kind in ("python", "sh")}
+
+
+def test_the_learner_on_ones_own_data(capsys: pytest.CaptureFixture[str]) -> None:
+    exec(compile(BLOCKS["python"][0], "README.md", "exec"), {})
+    first, second = capsys.readouterr().out.splitlines()[:2]
+    assert first == "['storm']"
+    assert second.startswith("['calm', 'windy', 'storm']")
+
+
+def test_the_example_in_the_docstring() -> None:
+    assert doctest.testmod(learner) == doctest.TestResults(failed=0, attempted=4)
+
+
+def test_a_method_of_ones_own(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(BLOCKS["python"][1])
+    assert find(f"{tmp_path / 'own.py'}:GentleReplay").__name__ == "GentleReplay"
+
+
+def test_every_command_is_understood() -> None:
+    lines = [line.partition("#")[0].split() for block in BLOCKS["sh"] for line in block.splitlines()]
+    commands = [words[1:] for words in lines if words and words[0] == "holdfast"]
+    assert len(commands) >= 4
+    for words in commands:
+        options = parser().parse_args(words)
+        for method in getattr(options, "method", None) or []:
+            find(parse_method(method)[0])
+
+
+def test_the_table_has_every_method() -> None:
+    assert re.findall(r"^\| `([a-z+-]+)` \|", TEXT, re.MULTILINE) == list(METHODS)
+
+
+def test_what_it_links_to_is_there() -> None:
+    links = [link for link in re.findall(r"\]\(([^)]+)\)", TEXT) if not link.startswith("http")]
+    assert links
+    assert [link for link in links if not (README.parent / link).exists()] == []
