@@ -21,6 +21,12 @@ def anytime_accuracy(evaluation: Evaluation, tasks: Tasks) -> float:
     return float(np.mean([a for a in task_accuracies(evaluation, tasks) if a is not None]))
 
 
+def earlier_accuracy(evaluation: Evaluation, tasks: Tasks) -> float | None:
+    """The mean accuracy on the tasks met before the present one; None during the first."""
+    met = [a for a in task_accuracies(evaluation, tasks) if a is not None]
+    return float(np.mean(met[:-1])) if len(met) > 1 else None
+
+
 def averaged_anytime_accuracy(evaluations: Sequence[Evaluation], tasks: Tasks, every: int) -> float:
     """AAA: the mean of AA over the evaluations of the regular grid (the end, if nothing else is on it)."""
     regular = [e for e in evaluations if e.step % every == 0] or evaluations[-1:]

@@ -1,12 +1,15 @@
 """Pictures. A method has one colour everywhere."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from holdfast.report.tables import by_title
+from holdfast.measure import metrics
+from holdfast.measure.evaluate import Evaluation
+from holdfast.report.tables import by_title, headline
 from holdfast.runs.records import Record
 
 COLOURS = {
@@ -19,42 +22,64 @@ COLOURS = {
 }
 OTHER_COLOURS = ["#8e5ea2", "#e08e45", "#17a2b8", "#5d4037", "#c2185b", "#607d8b"]
 STYLES = ["-", "--", ":", "-."]
+Measure = Callable[[Evaluation, metrics.Tasks], float | None]
 
 
 def anytime(records: Sequence[Record], path: Path) -> None:
-    """Anytime accuracy along the stream, mean ± standard error over seeds, tasks shaded."""
+    """Accuracy along the stream on all tasks met and on the earlier ones, mean ± standard error over seeds."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
-    _shade_tasks(axes, max(records, key=lambda record: len(record["task_ends"]))["task_ends"])
-    used: dict[str, int] = {}
-    for title, group in by_title(records).items():
-        steps = [e["step"] for e in group[0]["evaluations"]]
-        curves = np.array([[100 * e["aa"] for e in record["evaluations"]] for record in group])
-        mean = curves.mean(0)
-        method = group[0]["method"]
-        colour = COLOURS.get(method) or OTHER_COLOURS[len(used) % len(OTHER_COLOURS)]
-        style = STYLES[used.get(method, 0) % len(STYLES)]
-        used[method] = used.get(method, 0) + 1
-        axes.plot(steps, mean, style, color=colour, label=f"{title}  {mean[-1]:.1f}", linewidth=1.6)
-        if len(curves) > 1:
-            error = curves.std(0, ddof=1) / np.sqrt(len(curves))
-            axes.fill_between(steps, mean - error, mean + error, color=colour, alpha=0.2, linewidth=0)
-    axes.set(xlabel="updates", ylabel="accuracy on the tasks seen so far, %", ylim=(0, 100), xlim=(0, None))
-    axes.margins(x=0)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(title="final accuracy, %", frameon=False, loc="lower left", fontsize=9, title_fontsize=9)
-    first = records[0]
-    seeds = len({record["seed"] for record in records})
-    axes.set_title(f"{first['stream']}, {first['memory']} samples a class in memory, {seeds} seeds", fontsize=10)
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), sharey=True, layout="constrained")
+    panels: list[tuple[Any, Measure, str]] = [
+        (left, metrics.anytime_accuracy, "on all tasks met so far"),
+        (right, metrics.earlier_accuracy, "on the tasks before the present one"),
+    ]
+    looks = _looks(records)
+    for axes, measure, name in panels:
+        _shade_tasks(axes, max((record["task_ends"] for record in records), key=len))
+        for title, group in by_title(records).items():
+            _curve(axes, group, measure, looks[title])
+        axes.set(xlabel="updates", title=name, ylim=(0, 100), xlim=(0, records[0]["updates"]))
+        axes.spines[["top", "right"]].set_visible(False)
+    left.set_ylabel("accuracy, %")
+    left.legend(frameon=False, loc="lower left")
+    figure.suptitle(headline(records))
     figure.savefig(path, dpi=160)
     plt.close(figure)
 
 
+def _curve(axes: Any, group: Sequence[Record], measure: Measure, look: tuple[str, str]) -> None:
+    colour, style = look
+    steps = [e["step"] for e in group[0]["evaluations"]]
+    curves = 100 * np.array([[_value(measure, record, e) for e in record["evaluations"]] for record in group])
+    mean = curves.mean(0)
+    axes.plot(steps, mean, style, color=colour, label=group[0]["title"], linewidth=1.6)
+    if len(curves) > 1:
+        error = curves.std(0, ddof=1) / np.sqrt(len(curves))
+        axes.fill_between(steps, mean - error, mean + error, color=colour, alpha=0.2, linewidth=0)
+
+
+def _value(measure: Measure, record: Record, e: dict[str, Any]) -> float:
+    value = measure(Evaluation(e["step"], e["seen"], tuple(e["correct"]), tuple(e["total"])), record["tasks"])
+    return np.nan if value is None else value
+
+
+def _looks(records: Sequence[Record]) -> dict[str, tuple[str, str]]:
+    """Colour by method, line style by which of its variants."""
+    methods = {title: group[0]["method"] for title, group in by_title(records).items()}
+    others = [method for method in dict.fromkeys(methods.values()) if method not in COLOURS]
+    variants: dict[str, int] = {}
+    looks = {}
+    for title, method in methods.items():
+        variant = variants[method] = variants.get(method, -1) + 1
+        colour = COLOURS.get(method) or OTHER_COLOURS[others.index(method) % len(OTHER_COLOURS)]
+        looks[title] = colour, STYLES[variant % len(STYLES)]
+    return looks
+
+
 def _shade_tasks(axes: Any, ends: Sequence[int]) -> None:
-    for task, (start, end) in enumerate(zip([0, *ends], ends, strict=False)):
-        if task % 2 == 1:
-            axes.axvspan(start, end, color="0.94", linewidth=0, zorder=0)
+    for start, end in list(pairwise([0, *ends]))[1::2]:
+        axes.axvspan(start, end, color="0.94", linewidth=0, zorder=0)

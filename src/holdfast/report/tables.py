@@ -16,16 +16,21 @@ def by_title(records: Sequence[Record]) -> dict[str, list[Record]]:
     return groups
 
 
-def summary(records: Sequence[Record]) -> Table:
-    first = records[0]
+def headline(records: Sequence[Record]) -> str:
     seeds = len({record["seed"] for record in records})
+    stream, memory = records[0]["stream"], records[0]["memory"]
+    return f"{stream}, {memory} samples a class in memory, {seeds} seed{'s' * (seeds > 1)}"
+
+
+def summary(records: Sequence[Record]) -> Table:
     table = Table(
-        title=f"{first['stream']}, {first['memory']} samples a class in memory, {seeds} seed{'s' * (seeds > 1)}",
-        caption="mean ± standard error; forgetting: lower is better",
+        title=headline(records),
+        caption="mean ± standard error; MACs: multiply-adds; MB: parameters and memory",
         box=box.SIMPLE_HEAD,
+        pad_edge=False,
     )
     table.add_column("method", overflow="fold", min_width=12)
-    for column in ("Acc %", "AAA %", "forgetting %", "multiply-adds", "MB", "seconds"):
+    for column in ("Acc %", "AAA %", "forgetting %", "MACs", "MB", "s"):
         table.add_column(column, justify="right", no_wrap=True)
     for title, group in by_title(records).items():
         table.add_row(

@@ -30,7 +30,7 @@ class Outcome:
 
 def compare(options: argparse.Namespace) -> int:
     specs = specs_of(options)
-    jobs = len(os.sched_getaffinity(0)) if options.jobs is None else options.jobs
+    jobs = cores() if options.jobs is None else options.jobs
     check(options, specs, jobs)
     records = Records(options.out)
     records.open()
@@ -40,6 +40,7 @@ def compare(options: argparse.Namespace) -> int:
     finished = [outcome.done[spec] for spec in specs if spec in outcome.done]
     if finished:
         console.print(summary(finished))
+        console.print(_agreement(finished), highlight=False)
         _picture(console, finished, options.out / "anytime.png")
     if options.json:
         write_json(options.json, finished)
@@ -49,6 +50,11 @@ def compare(options: argparse.Namespace) -> int:
         print(f"holdfast: stopped; {len(finished)} of {len(specs)} runs are kept in {options.out}", file=sys.stderr)
         return 130
     return 1 if outcome.failed else 0
+
+
+def cores() -> int:
+    """The cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def specs_of(options: argparse.Namespace) -> list[RunSpec]:
@@ -108,6 +114,11 @@ def _run_missing(
         finally:
             events.close()
     return outcome
+
+
+def _agreement(records: list[Record]) -> str:
+    worst = min(record["fast_path_agreement"] for record in records)
+    return f"the fast evaluation path answered as the plain net on {100 * worst:.1f} % of 500 test samples or more"
 
 
 def _picture(console: Console, records: list[Record], path: Path) -> None:
