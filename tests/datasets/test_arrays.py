@@ -44,7 +44,10 @@ def test_missing_arrays_are_named(tmp_path: Path) -> None:
         ({"test_x": np.empty((0, 3, 2, 2)), "test_y": np.empty(0)}, "test_x is empty"),
         ({"train_y": [9, 7]}, "4 samples but 2 labels"),
         ({"test_y": [9, 5]}, "test_y has the label 5, which train_y does not have"),
-        ({"test_x": np.zeros((2, 5))}, "they must be equal"),
+        ({"test_x": np.zeros((2, 5))}, "they must be alike"),
+        ({"test_x": np.zeros((2, 3, 2, 2), np.uint8)}, "they must be alike"),
+        ({"train_x": np.zeros((4, 3), np.int64)}, "train_x is int64 .* it must hold uint8 or float"),
+        ({"train_x": np.full((4, 3), np.nan)}, "train_x has values that are NaN"),
     ],
 )
 def test_arrays_that_cannot_be_a_dataset_are_refused(tmp_path: Path, changed: dict[str, Any], message: str) -> None:

@@ -57,7 +57,7 @@ def test_the_fingerprint_tells_data_apart() -> None:
         replace(dataset, train_x=pixel),
         replace(dataset, test_y=label),
         replace(dataset, train_x=dataset.train_x[::-1], train_y=dataset.train_y[::-1]),
-        replace(dataset, train_x=dataset.train_x.astype(np.int16)),
+        replace(dataset, **{part: getattr(dataset, part).astype(np.float32) for part in ("train_x", "test_x")}),
     ]
     assert len({fingerprint(each) for each in variants}) == len(variants)
     assert fingerprint(dataset) == fingerprint(fashion())

@@ -19,8 +19,10 @@ def npz(path: str | Path) -> Dataset:
     arrays = read(path)
     for part in ("train", "test"):
         x, y = arrays[f"{part}_x"], arrays[f"{part}_y"]
-        if x.ndim < 2 or x.dtype.kind not in "buif":
-            raise DataError(f"{path}: {part}_x is {described(x)}; it must hold numbers, one sample a row")
+        if x.ndim < 2 or not (x.dtype == np.uint8 or x.dtype.kind == "f"):
+            raise DataError(f"{path}: {part}_x is {described(x)}; it must hold uint8 or float, one sample a row")
+        if x.dtype.kind == "f" and not np.isfinite(x).all():
+            raise DataError(f"{path}: {part}_x has values that are NaN or infinite")
         if y.ndim != 1:
             raise DataError(f"{path}: {part}_y is {described(y)}; it must hold one label a sample")
         if not len(x):

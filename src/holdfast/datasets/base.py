@@ -22,10 +22,10 @@ class Dataset:
         for part, x, y in (("train", self.train_x, self.train_y), ("test", self.test_x, self.test_y)):
             if len(x) != len(y):
                 raise InputError(f"{part} set of {self.name}: {len(x)} samples but {len(y)} labels")
-        if self.train_x.shape[1:] != self.test_x.shape[1:]:
+        kinds = [(x.shape[1:], str(x.dtype)) for x in (self.train_x, self.test_x)]
+        if kinds[0] != kinds[1]:
             raise InputError(
-                f"{self.name}: a training sample has shape {self.train_x.shape[1:]}, "
-                f"a test sample {self.test_x.shape[1:]}; they must be equal"
+                f"{self.name}: training samples are {kinds[0]}, test samples {kinds[1]}; they must be alike"
             )
 
     @property

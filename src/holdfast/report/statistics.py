@@ -15,4 +15,4 @@ def mean_and_error(values: Sequence[float]) -> tuple[float, float | None]:
 
 def show(values: Sequence[float], scale: float = 100) -> str:
     mean, error = mean_and_error([scale * v for v in values])
-    return f"{mean:.1f} (n = 1)" if error is None else f"{mean:.1f} ± {error:.1f}"
+    return f"{mean:.1f}" if error is None else f"{mean:.1f} ± {error:.1f}"

@@ -23,9 +23,10 @@ def headline(records: Sequence[Record]) -> str:
 
 
 def summary(records: Sequence[Record]) -> Table:
+    spread = "mean ± standard error" if len({record["seed"] for record in records}) > 1 else "n = 1"
     table = Table(
         title=headline(records),
-        caption="mean ± standard error; MACs: multiply-adds; MB: parameters and memory",
+        caption=f"{spread}; MACs: multiply-adds; MB: parameters and memory",
         box=box.SIMPLE_HEAD,
         pad_edge=False,
     )

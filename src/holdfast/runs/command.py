@@ -118,7 +118,7 @@ def _run_missing(
 
 def _agreement(records: list[Record]) -> str:
     worst = min(record["fast_path_agreement"] for record in records)
-    return f"the fast evaluation path answered as the plain net on {100 * worst:.1f} % of 500 test samples or more"
+    return f"fast evaluation path: the plain net's answer on {100 * worst:.1f} % of 500 test samples"
 
 
 def _picture(console: Console, records: list[Record], path: Path) -> None:

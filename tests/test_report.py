@@ -1,0 +1,73 @@
+import io
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from holdfast.report.figures import anytime
+from holdfast.report.statistics import mean_and_error, show
+from holdfast.report.tables import summary
+
+
+def record(title: str, seed: int, acc: float) -> dict[str, Any]:
+    evaluations = [
+        {"step": 10, "seen": 100, "aa": 1.0, "correct": [5, 5, 0, 0], "total": [5, 5, 0, 0]},
+        {"step": 20, "seen": 200, "aa": acc, "correct": [5, 0, 4, 1], "total": [5, 5, 5, 5]},
+    ]
+    return {
+        "title": title,
+        "method": title.partition(":")[0],
+        "seed": seed,
+        "stream": "fashion",
+        "memory": 5,
+        "acc": acc,
+        "aaa": acc,
+        "forgetting": 0.5,
+        "train_macs": 17.2e12,
+        "memory_bytes": 4.4e6,
+        "seconds": 600.0,
+        "updates": 20,
+        "tasks": [[0, 1], [2, 3]],
+        "task_ends": [10, 20],
+        "evaluations": evaluations,
+    }
+
+
+def test_mean_and_standard_error() -> None:
+    values = [0.2, 0.5, 0.8, 0.6]
+    mean, error = mean_and_error(values)
+    assert mean == pytest.approx(np.mean(values))
+    assert error == pytest.approx(np.std(values, ddof=1) / math.sqrt(4))
+    assert mean_and_error([0.4]) == (0.4, None)
+    assert show([0.4, 0.5]) == "45.0 ± 5.0"
+
+
+def test_the_table_fits_a_terminal_and_says_everything() -> None:
+    records = [
+        record(title, seed, 0.4 + seed / 10) for title in ("er", "er-ace:compete=batch+unseen") for seed in (0, 1)
+    ]
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(summary(records))
+    text = console.export_text()
+    assert "fashion, 5 samples a class in memory, 2 seeds" in text
+    (line,) = [line for line in text.splitlines() if line.split()[:1] == ["er"]]
+    assert " ".join(line.split()) == "er 45.0 ± 5.0 45.0 ± 5.0 50.0 ± 0.0 17.20 T 4.40 600.0"
+    assert "…" not in text
+
+
+def test_one_seed_has_no_error_bar() -> None:
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(summary([record("er", 0, 0.4)]))
+    text = console.export_text()
+    assert "nan" not in text
+    assert "n = 1" in text
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_a_picture_is_drawn_for_any_number_of_seeds_and_unknown_methods(seeds: int, tmp_path: Path) -> None:
+    records = [record(t, s, 0.4) for t in ("er", "er:head=cosine", "mine.py:Own") for s in range(seeds)]
+    anytime(records, tmp_path / "a.png")
+    assert (tmp_path / "a.png").stat().st_size > 10_000
