@@ -18,7 +18,7 @@ from holdfast.memory import Journal, Reservoir
 from holdfast.methods.base import Method
 from holdfast.nets import HEADS, Net
 from holdfast.rollback import Rollback
-from holdfast.seeds import generator, torch_seed
+from holdfast.seeds import generator, torch_seeded
 
 Samples = NDArray[np.generic] | Tensor
 MakeOptimizer = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
@@ -134,8 +134,7 @@ class Learner:
 
     def _update(self, new: Batch) -> None:
         net = self.net
-        with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []), _training(net):
-            torch.manual_seed(torch_seed(self.seed, "net", self.step))
+        with torch_seeded(self.seed, "net", self.step, self.device), _training(net):
             recalled = self.method.recall(net, new, self.memory, self._rng("recall"))
             batches = {name: self._prepare(name, batch) for name, batch in [("new", new), *recalled.items()]}
             loss = self.method.loss(net, **batches)

@@ -1,8 +1,7 @@
 """Encoders, and heads that grow one class at a time without touching the rows they have."""
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +9,7 @@ from torch.nn import functional as F
 
 from holdfast.errors import InputError
 from holdfast.losses import unit
-from holdfast.seeds import generator, torch_seed
+from holdfast.seeds import generator, torch_seeded
 
 
 class Block(nn.Module):
@@ -34,7 +33,7 @@ def slim_resnet18(shape: tuple[int, ...] = (3, 32, 32), seed: int = 0, width: in
     if len(shape) != 3 or min(shape[1:]) < 32:
         raise InputError(f"slim_resnet18 takes images of 32×32 or more, not samples of shape {shape}")
     widths = [width, width, 2 * width, 4 * width, 8 * width]
-    with _seeded(seed):
+    with torch_seeded(seed, "net"):
         stages = [
             nn.Sequential(Block(widths[i], widths[i + 1], 1 if i == 0 else 2), Block(widths[i + 1], widths[i + 1], 1))
             for i in range(4)
@@ -48,7 +47,7 @@ def small_cnn(shape: tuple[int, ...] = (1, 28, 28), seed: int = 0, width: int = 
     """Three convolutions for small images: 1024 features at 28×28."""
     if len(shape) != 3 or min(shape[1:]) < 8:
         raise InputError(f"small_cnn takes images of 8×8 or more, not samples of shape {shape}")
-    with _seeded(seed):
+    with torch_seeded(seed, "net"):
         layers: list[nn.Module] = []
         for width_in, width_out in ((shape[0], width), (width, 2 * width), (2 * width, 2 * width)):
             conv = nn.Conv2d(width_in, width_out, 3, stride=2, padding=1, bias=False)
@@ -59,7 +58,7 @@ def small_cnn(shape: tuple[int, ...] = (1, 28, 28), seed: int = 0, width: int = 
 
 def mlp(shape: tuple[int, ...], seed: int = 0, width: int = 128) -> nn.Sequential:
     """Two hidden layers for vectors (anything else is flattened)."""
-    with _seeded(seed):
+    with torch_seeded(seed, "net"):
         return nn.Sequential(
             nn.Flatten(), nn.Linear(math.prod(shape), width), nn.ReLU(), nn.Linear(width, width), nn.ReLU()
         )
@@ -186,11 +185,3 @@ class Net(nn.Module):
 
     def forward(self, x: Tensor, unseen: bool = False) -> Tensor:
         return self.head(self.features(x), unseen)  # type: ignore[no-any-return]
-
-
-@contextmanager
-def _seeded(seed: int) -> Iterator[None]:
-    """Runs torch's own initialisers from our seed and leaves torch's global generator as it was."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(torch_seed(seed, "net"))
-        yield

@@ -6,8 +6,14 @@ share a sequence.
 """
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    import torch
 
 
 def generator(seed: int, purpose: str, step: int = 0) -> np.random.Generator:
@@ -17,6 +23,16 @@ def generator(seed: int, purpose: str, step: int = 0) -> np.random.Generator:
     )
 
 
-def torch_seed(seed: int, purpose: str, step: int = 0) -> int:
-    """For the few places where torch insists on its own generator (weight init, dropout)."""
-    return int(generator(seed, purpose, step).integers(2**63))
+@contextmanager
+def torch_seeded(seed: int, purpose: str, step: int = 0, device: "torch.device | None" = None) -> Iterator[None]:
+    """For what draws from torch's own generators (weight init, dropout): seeded inside, outside as they were."""
+    import torch
+
+    cuda = device if device is not None and device.type == "cuda" else None
+    number = int(generator(seed, purpose, step).integers(2**63))
+    with torch.random.fork_rng([cuda] if cuda else []):
+        # torch.manual_seed would queue a call, with its traceback, for every backend that is not in use.
+        torch.default_generator.manual_seed(number)
+        if cuda:
+            torch.cuda.manual_seed(number)
+        yield
