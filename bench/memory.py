@@ -1,21 +1,24 @@
 """An update with a memory of a million images against one with a memory of 200."""
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 
 from bench.ratio import Ratio, ratio, seconds
-from holdfast import ERACE, ERAML, Learner, Method, mlp
+from holdfast import ERACE, ERAML, Batch, Learner, Method, mlp
 
 SHAPE = (3, 32, 32)
 CHUNK = 10_000
+Images = NDArray[np.uint8]
 
 
-def filled(method: Method, capacity: int, samples: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]) -> Learner:
+def filled(method: Method, capacity: int, samples: Images) -> Learner:
     """A learner whose memory is full, of ten classes."""
     learner = Learner(mlp(SHAPE), method, memory=capacity, lr=0.01)
-    labels = np.arange(CHUNK) % 10
-    for start in range(0, capacity, CHUNK):
-        count = min(CHUNK, capacity - start)
-        learner.observe(samples[:count], labels[:count])
+    learner.observe(samples[:10], list(range(10)))
+    batch, rng = Batch(torch.from_numpy(samples), torch.arange(CHUNK) % 10), np.random.default_rng(0)
+    while learner.memory.offered < capacity:
+        learner.memory.add(batch, rng)
     return learner
 
 

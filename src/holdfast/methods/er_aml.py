@@ -72,21 +72,31 @@ class ERAML(Method):
     def _fetch(self, y: Indices, same: bool, memory: Reservoir, rng: np.random.Generator) -> Indices:
         """For each anchor one other sample of its class, or not of its class, drawn uniformly: its row in the
         incoming batch, or len(y) + its slot in memory, or -1 if there is none."""
-        labels = np.unique(y) if same or self.negatives == "incoming" else np.arange(len(memory.class_counts))
-        incoming = (y[:, None] == y) == same
-        np.fill_diagonal(incoming, False)
+        present = np.unique(y)
+        pools = [(np.flatnonzero(y == label), np.flatnonzero((y == label) == same)) for label in present]
+        here = np.empty(len(y), np.int64)
+        for anchors, pool in pools:
+            here[anchors] = len(pool) - same  # an anchor is not its own positive
+        labels = present if same or self.negatives == "incoming" else np.arange(len(memory.class_counts))
         held = np.array([len(memory.members(label)) for label in labels], np.int64)
         stored = np.where((y[:, None] == labels) == same, held, 0)
         if self.fetch == "incoming-first":
-            stored[incoming.any(1)] = 0
+            stored[here > 0] = 0
+        there = stored.sum(1)
 
-        here, there = incoming.sum(1), stored.sum(1)
         ticket = rng.integers(0, np.maximum(here + there, 1))
-        fetched = np.where(ticket < here, (incoming.cumsum(1) <= ticket[:, None]).sum(1), -1)
+        fetched = np.full(len(y), -1)
+        for anchors, pool in pools:
+            rows = anchors[ticket[anchors] < here[anchors]]
+            place = ticket[rows]
+            if same:
+                place += place >= np.searchsorted(pool, rows)
+            fetched[rows] = pool[place]
         ticket -= here
+        from_memory = (ticket >= 0) & (there > 0)
         column = (stored.cumsum(1) <= ticket[:, None]).sum(1)
-        for c in np.unique(column[(ticket >= 0) & (there > 0)]):
-            rows = np.flatnonzero((ticket >= 0) & (there > 0) & (column == c))
+        for c in np.unique(column[from_memory]):
+            rows = np.flatnonzero(from_memory & (column == c))
             fetched[rows] = len(y) + memory.members(labels[c])[ticket[rows] - stored[rows, :c].sum(1)]
         return fetched
 
