@@ -217,7 +217,7 @@ def test_undo_brings_every_bit_back(capacity: int, batches: list[list[int]], mor
     assert digest(memory) == digest(twin)
 
 
-@pytest.mark.parametrize("stage", ["make_room", "remove", "add"])
+@pytest.mark.parametrize("stage", ["remove", "add"])
 @pytest.mark.parametrize("before_failing", [False, True])
 @pytest.mark.parametrize("capacity", [6, 40])
 def test_undo_after_a_failure_in_the_middle(

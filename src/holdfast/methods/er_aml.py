@@ -78,7 +78,7 @@ class ERAML(Method):
         for anchors, pool in pools:
             here[anchors] = len(pool) - same  # an anchor is not its own positive
         labels = present if same or self.negatives == "incoming" else np.arange(len(memory.class_counts))
-        held = np.array([len(memory.members(label)) for label in labels], np.int64)
+        held = np.array([memory.count(label) for label in labels], np.int64)
         stored = np.where((y[:, None] == labels) == same, held, 0)
         if self.fetch == "incoming-first":
             stored[here > 0] = 0
@@ -97,7 +97,7 @@ class ERAML(Method):
         column = (stored.cumsum(1) <= ticket[:, None]).sum(1)
         for c in np.unique(column[from_memory]):
             rows = np.flatnonzero(from_memory & (column == c))
-            fetched[rows] = len(y) + memory.members(labels[c])[ticket[rows] - stored[rows, :c].sum(1)]
+            fetched[rows] = len(y) + memory.slots_of(labels[c], ticket[rows] - stored[rows, :c].sum(1))
         return fetched
 
 
