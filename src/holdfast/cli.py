@@ -49,67 +49,44 @@ def parser() -> Parser:
     )
     top.add_argument("--version", action="version", version=f"holdfast {holdfast.__version__}")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=Parser)
+    _describe_run(commands.add_parser("run", help="run methods on a stream and compare them"))
+    _describe_data(commands.add_parser("data", help="list, get and verify datasets"))
+    return top
 
-    run = commands.add_parser("run", help="run methods on a stream and compare them")
-    run.set_defaults(command=_run)
+
+def _describe_run(run: argparse.ArgumentParser) -> None:
+    streams = "fashion (embedded, default), cifar10, cifar100, folder:PATH, arrays:FILE.npz"
+    out = "where records and picture go; runs that are there already are not repeated (default holdfast-runs)"
     add = run.add_argument
-    add(
-        "--stream",
-        default="fashion",
-        metavar="NAME",
-        help="fashion (embedded, default), cifar10, cifar100, "
-        "folder:PATH, arrays:FILE.npz; options after a colon: cifar10:tasks=10,order=iid",
-    )
-    add(
-        "--method",
-        action="append",
-        metavar="NAME[:option=value,...]",
-        help="a method, or file.py:Class; repeatable (default: er, er-ace and er-aml)",
-    )
+    add("--stream", default="fashion", metavar="NAME", help=f"{streams}; options after a colon: cifar10:tasks=10")
+    add("--method", action="append", metavar="NAME[:option=value,...]", help="a method, or file.py:Class; repeatable")
     add("--memory", type=int, default=5, metavar="M", help="samples a class in memory (default 5)")
     add("--seeds", type=int, default=3, metavar="N", help="seeds 0 to N-1 (default 3)")
     add("--lr", type=float, default=0.1, help="learning rate (default 0.1)")
     add("--augment", action="store_true", help="random crops and flips")
     add("--net", metavar="NAME", help="slim-resnet18, small-cnn or mlp (default: what suits the samples)")
     add("--eval-every", type=int, default=10, metavar="K", help="evaluate every K updates (default 10)")
-    add(
-        "--eval",
-        default="exact",
-        metavar="MODE",
-        help="exact (default), or rotating:K: 1/K of the test set at a time",
-    )
+    add("--eval", default="exact", metavar="MODE", help="exact (default), or rotating:K: 1/K of the test set a time")
     add("--jobs", type=int, metavar="N", help="runs at a time (default: one a core)")
-    add(
-        "--out",
-        type=Path,
-        default=Path("holdfast-runs"),
-        metavar="DIR",
-        help="where records and picture go; runs that are there already are not repeated (default holdfast-runs)",
-    )
+    add("--out", type=Path, default=Path("holdfast-runs"), metavar="DIR", help=out)
     add("--fresh", action="store_true", help="repeat runs even if their records are there")
     add("--json", type=Path, metavar="FILE", help="also write all records of this command into one file")
     add("--data", metavar="DIR", help="where datasets lie (default $HOLDFAST_DATA, or the user's cache)")
+    run.set_defaults(command=_run)
 
-    data = commands.add_parser("data", help="list, get and verify datasets")
+
+def _describe_data(data: argparse.ArgumentParser) -> None:
     actions = data.add_subparsers(title="actions", metavar="ACTION", required=True, parser_class=Parser)
-    for name, text in (
-        ("list", "what there is"),
-        ("get", "download and verify"),
-        ("verify", "check every sample"),
-    ):
-        action = actions.add_parser(name, help=text)
-        action.set_defaults(command=_DATA[name])
+    listing = actions.add_parser("list", help="what there is")
+    get = actions.add_parser("get", help="download and verify")
+    verify = actions.add_parser("verify", help="check every sample")
+    source = "the official archive, or a folder with its files, already on this disk"
+    get.add_argument("--from", dest="source", metavar="PATH", help=source)
+    for action, command in ((listing, _data_list), (get, _data_get), (verify, _data_verify)):
+        action.set_defaults(command=command)
         action.add_argument("--data", metavar="DIR", help="where datasets lie")
-        if name != "list":
-            action.add_argument("name", help="cifar10 or cifar100")
-        if name == "get":
-            action.add_argument(
-                "--from",
-                dest="source",
-                metavar="PATH",
-                help="the official archive, or a folder with its files, already on this disk",
-            )
-    return top
+    for action in (get, verify):
+        action.add_argument("name", help="cifar10 or cifar100")
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -143,6 +120,3 @@ def _data_verify(options: argparse.Namespace) -> int:
     for part, digest in verify(options.name, data_root(options.data)).items():
         print(f"{options.name} {part}: right ({digest[:16]})")
     return 0
-
-
-_DATA = {"list": _data_list, "get": _data_get, "verify": _data_verify}
