@@ -13,7 +13,7 @@ from holdfast.streams.base import Stream, iid, split
 
 TASKS = {"fashion": 5, "cifar10": 5, "cifar100": 20}
 STREAMS = [*TASKS, "folder:PATH", "arrays:FILE.npz"]
-OPTIONS: dict[str, type] = {"tasks": int, "batch": int, "size": int, "order": str}
+OPTIONS = ("tasks", "batch", "size", "order")
 
 
 @dataclass(frozen=True, slots=True)
