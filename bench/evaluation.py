@@ -15,7 +15,7 @@ IMAGES = 128
 def bench() -> list[Ratio]:
     live = Net(slim_resnet18(), LinearHead())
     live.head.grow(10, 10, 160, torch.optim.SGD(live.parameters(), lr=0.1))
-    plain = copy.deepcopy(live.encoder).to(memory_format=torch.contiguous_format).eval()  # type: ignore[call-overload]
+    plain = copy.deepcopy(live.encoder.module).to(memory_format=torch.contiguous_format).eval()  # type: ignore[call-overload]
     fast = FastNet(live).refresh()
     x = torch.randint(0, 256, (IMAGES, 3, 32, 32), dtype=torch.uint8)
     scaled = x.float() / 127.5 - 1

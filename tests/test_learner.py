@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from holdfast import ER, ERACE, ERAML, IID, Batch, FineTuning, IIDPlusPlus, Learner, Method, Reservoir, mlp
+from holdfast.class_index import ClassIndex
 from holdfast.errors import BatchError, HoldfastError, InputError, LabelError, NonFiniteError, NothingLearned
 from holdfast.labels import Labels
-from holdfast.memory import ClassIndex
 from holdfast.nets import Head, Net
 
 METHODS: list[Method] = [
@@ -435,7 +435,7 @@ class NeedsTasks(ER):
     tasks: list[int | None] = []  # noqa: RUF012
 
     def loss(self, net: Net, new: Batch, old: Batch | None = None) -> Tensor:
-        self.tasks.append(new.task)
+        self.tasks.append(None if new.task is None else new.task.id)
         return super().loss(net, new, old)
 
 

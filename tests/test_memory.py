@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from holdfast.batch import Batch
+from holdfast.class_index import ClassIndex, Journal
 from holdfast.errors import InputError
-from holdfast.memory import ClassIndex, Journal, Reservoir
+from holdfast.memory import Reservoir
 
 capacities = st.integers(0, 12)
 label_batches = st.lists(st.lists(st.integers(0, 5), max_size=15), max_size=12)

@@ -3,6 +3,25 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
+from holdfast.nets import Net
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Where the stream is. Only methods that declare needs_task_ids are told.
+
+    Classes are numbered by their first appearance, so those of task k are starts[k], ..., starts[k + 1] - 1.
+    """
+
+    id: int
+    starts: tuple[int, ...]  # the first class of every task so far, the present one last
+    teacher: Net | None = None  # the net as it was when the present task began, for methods that need_teacher
+
+    @property
+    def start(self) -> int:
+        """Classes below it are those of earlier tasks."""
+        return self.starts[-1]
+
 
 @dataclass(frozen=True, slots=True)
 class Batch:
@@ -11,7 +30,7 @@ class Batch:
     x: Tensor
     y: Tensor
     extra: Mapping[str, Tensor] = field(default_factory=dict)
-    task: int | None = None  # given only to methods that declare needs_task_ids
+    task: Task | None = None
 
     def __len__(self) -> int:
         return len(self.y)

@@ -1,7 +1,7 @@
 """The learner: observe labelled batches as they come, predict at any time."""
 
 import hashlib
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from holdfast.augment import Augment
-from holdfast.batch import Batch
+from holdfast.batch import Batch, Task
+from holdfast.class_index import Journal
 from holdfast.errors import BatchError, InputError, NonFiniteError, NothingLearned
 from holdfast.labels import Labels
-from holdfast.memory import Journal, Reservoir
-from holdfast.methods.base import Method
+from holdfast.memory import Memory
+from holdfast.methods.base import Method, Moment, Scores
 from holdfast.nets import HEADS, Net
 from holdfast.rollback import Rollback
 from holdfast.seeds import generator, torch_seeded
@@ -39,7 +40,7 @@ class Learner:
         encoder: nn.Module,
         method: Method,
         *,
-        memory: int | Reservoir = 1000,
+        memory: int | Memory = 1000,
         lr: float = 0.1,
         optimizer: MakeOptimizer | None = None,
         augment: Augment | None = None,
@@ -52,9 +53,12 @@ class Learner:
         if method.looks_ahead and not classes:
             raise InputError(f"{method} looks at classes still to come: say how many there will be, classes=...")
         self.method = method
-        self.memory = Reservoir(memory) if isinstance(memory, int) else memory
+        self.memory = method.memory_kind(memory) if isinstance(memory, int) else memory
+        if not isinstance(self.memory, method.memory_kind):
+            raise InputError(f"{type(method).__name__} needs a {method.memory_kind.__name__} memory")
         self.labels = Labels()
         self.step = 0
+        self.task: Task | None = None  # followed only for methods that need task ids
         self.seed = seed
         device = next(encoder.parameters(), torch.empty(0)).device
         self.net = Net(encoder, HEADS[method.head](seed).to(device)).eval()
@@ -64,6 +68,8 @@ class Learner:
         self._classes = classes
         self._rollback = Rollback([*self._trained, *self.net.buffers()], self.optimizer)
         self._like: Tensor | None = None  # an empty batch of the samples' shape and type, from the first batch on
+        self._answering: Net | None = None  # made when asked for, until the next step
+        self._scores_of: Scores | None = None
 
     @property
     def classes(self) -> list[Hashable]:
@@ -85,8 +91,11 @@ class Learner:
             raise InputError(f"{type(self.method).__name__} needs task ids: call observe(x, y, task=...)")
 
         with ExitStack() as undo:
-            undo.callback(self._restore, len(self.labels), self.step, self._like)
+            undo.callback(self._restore, len(self.labels), self.step, self.task, self._like)
+            self._answering = self._scores_of = None
             self._like = samples[:0]
+            if task is not None and self.method.needs_task_ids:
+                self._follow(task)
             indices = torch.tensor(self.labels.admit(labels), device=self.device)
             if self.net.seen != len(self.labels):
                 undo.callback(self.net.head.restorer(self.optimizer))
@@ -94,9 +103,9 @@ class Learner:
             self._rollback.capture()
             undo.callback(self._rollback.restore)
 
-            new = Batch(samples.to(self.device), indices, task=task if self.method.needs_task_ids else None)
-            self._update(new)
-            if (kept := self.method.remember(self.net, new)) is not None:
+            new = Batch(samples.to(self.device), indices, task=self.task)
+            extra = self._update(new)
+            if (kept := self.method.remember(self.net, replace(new, extra=extra))) is not None:
                 if self.memory.offered == 0:
                     undo.callback(self.memory.clear)
                 journal = Journal()
@@ -113,11 +122,21 @@ class Learner:
         """The probability of each class in `classes`, one row a sample. Changes nothing."""
         return self._scores(x).softmax(1).float().numpy()
 
+    def answering_net(self) -> Net:
+        """The net that answers questions in the present state."""
+        if self._answering is None:
+            with torch.inference_mode(False), torch_seeded(self.seed, "query", self.step, self.device):
+                self._answering = self.method.answering_net(self._moment("query"))
+        return self._answering
+
     def state_hash(self) -> str:
         """sha256 over everything that determines the learner's future."""
-        digest = hashlib.sha256(repr((self.step, self.seed, self.classes, self.method)).encode())
-        for name, tensor in sorted(self.net.state_dict().items()):
-            digest.update(f"{name} {tuple(tensor.shape)}".encode() + tensor.cpu().contiguous().numpy().tobytes())
+        task = None if self.task is None else (self.task.id, self.task.starts)
+        digest = hashlib.sha256(repr((self.step, self.seed, self.classes, self.method, task)).encode())
+        nets = [self.net] if self.task is None or self.task.teacher is None else [self.net, self.task.teacher]
+        for net in nets:
+            for name, tensor in sorted(net.state_dict().items()):
+                digest.update(f"{name} {tuple(tensor.shape)}".encode() + tensor.cpu().contiguous().numpy().tobytes())
         for state in self.optimizer.state.values():
             for key, value in sorted(state.items()):
                 data = value.cpu().numpy().tobytes() if isinstance(value, Tensor) else repr(value).encode()
@@ -132,29 +151,38 @@ class Learner:
     def _rng(self, purpose: str) -> np.random.Generator:
         return generator(self.seed, purpose, self.step)
 
-    def _update(self, new: Batch) -> None:
-        net = self.net
-        with torch_seeded(self.seed, "net", self.step, self.device), _training(net):
-            recalled = self.method.recall(net, new, self.memory, self._rng("recall"))
-            batches = {name: self._prepare(name, batch) for name, batch in [("new", new), *recalled.items()]}
-            loss = self.method.loss(net, **batches)
-            if not loss.isfinite():
-                raise NonFiniteError(f"the loss is {loss.item()} at step {self.step}; a smaller lr may help")
-            if loss.requires_grad:
-                loss.backward()  # type: ignore[no-untyped-call]
-            sums = [p.grad.sum() for p in self._trained if p.grad is not None]
-            if sums and not torch.stack(sums).isfinite().all():
-                raise NonFiniteError(f"a gradient is not finite at step {self.step}; a smaller lr may help")
-            self.optimizer.step()
-            self.optimizer.zero_grad(set_to_none=True)
+    def _moment(self, purpose: str) -> Moment:
+        lr = self.optimizer.param_groups[0]["lr"]
+        return Moment(self.net, self.memory, self._rng(purpose), lr, self._view)
 
-    def _prepare(self, name: str, batch: Batch) -> Batch:
+    def _view(self, name: str, batch: Batch) -> Batch:
+        """A batch as the net is to see it: on its device, and augmented."""
         device = self.device
         x = batch.x.to(device)
         if self._augment is not None and len(x):
             x = self._augment(x, self._rng(f"augment/{name}"))
         extra = {key: value.to(device) for key, value in batch.extra.items()}
         return replace(batch, x=x, y=batch.y.to(device), extra=extra)
+
+    def _update(self, new: Batch) -> Mapping[str, Tensor]:
+        """One gradient step. Returns what the method keeps beside the incoming samples."""
+        with torch_seeded(self.seed, "net", self.step, self.device), _training(self.net):
+            loss, extra = self.method.learn(new, self._moment("recall"))
+            if not loss.isfinite():
+                raise NonFiniteError(f"the loss is {loss.item()} at step {self.step}; a smaller lr may help")
+            sums = [p.grad.sum() for p in self._trained if p.grad is not None]
+            if sums and not torch.stack(sums).isfinite().all():
+                raise NonFiniteError(f"a gradient is not finite at step {self.step}; a smaller lr may help")
+            self.optimizer.step()
+            self.optimizer.zero_grad(set_to_none=True)
+        return extra
+
+    def _follow(self, task: int) -> None:
+        """Notes the switch if this is another task than the last."""
+        if self.task is None or self.task.id != task:
+            teacher = self.net.frozen() if self.method.needs_teacher and self.net.seen else None
+            starts = () if self.task is None else self.task.starts
+            self.task = Task(task, (*starts, self.net.seen), teacher)
 
     def _grow(self, samples: Tensor) -> None:
         """A row of the head for every label."""
@@ -164,9 +192,10 @@ class Learner:
                 features = self.net.features(samples[:1].to(self.device)).shape[1]
         self.net.head.grow(len(self.labels), max(len(self.labels), self._classes), features, self.optimizer)
 
-    def _restore(self, labels: int, step: int, like: Tensor | None) -> None:
+    def _restore(self, labels: int, step: int, task: Task | None, like: Tensor | None) -> None:
         self.labels.forget_after(labels)
         self.step = step
+        self.task = task
         self._like = like
 
     def _check(self, x: Samples) -> Tensor:
@@ -202,7 +231,9 @@ class Learner:
         if net.seen == 0:
             raise NothingLearned("the learner has not observed anything yet; call observe(x, y) first")
         samples = self._check(x)
-        parts = [self.method.predict(net, self.memory, part.to(self.device)) for part in torch.split(samples, 256)]
+        if self._scores_of is None:
+            self._scores_of = self.method.predictor(self.answering_net(), self.memory)
+        parts = [self._scores_of(part.to(self.device)) for part in torch.split(samples, 256)]
         return torch.cat(parts).cpu() if len(samples) else torch.empty(0, net.seen)
 
 

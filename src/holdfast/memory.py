@@ -1,10 +1,9 @@
-"""What the learner keeps of the past. Every operation costs O(batch), whatever the capacity."""
+"""What the learner keeps of the past. Every operation costs O(batch + classes), whatever the capacity."""
 
 import hashlib
-from array import array
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -12,92 +11,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from holdfast.batch import Batch
+from holdfast.class_index import Array, ClassIndex, Journal, Slots
 from holdfast.errors import InputError
 
-Array = NDArray[Any]
-Slots = NDArray[np.int64]
+_REPLACED_BY_GROWTH = ("capacity", "_counts", "_columns", "_index")
 
 
-class Journal:
-    """Remembers how to take back what was written."""
+class Memory(ABC):
+    """Samples in numbered slots, with their labels and whatever else a method keeps beside them.
 
-    def __init__(self) -> None:
-        self._undo: list[Callable[[], None]] = []
-
-    def on_undo(self, action: Callable[[], None]) -> None:
-        """Called before the write that it takes back."""
-        self._undo.append(action)
-
-    def set(self, array: Array, where: Any, values: Any) -> None:
-        self.on_undo(partial(array.__setitem__, where, array[where].copy()))
-        array[where] = values
-
-    def undo(self) -> None:
-        while self._undo:
-            self._undo.pop()()
-
-
-class ClassIndex:
-    """Which slots hold a class: dense per class, so that a uniform draw within a class is one look-up.
-
-    Plain Python on the few slots that change is several times faster than numpy, and O(1) each.
-    """
-
-    BYTES_PER_SLOT = 24  # 8 for its place, up to 16 in a member list that is at most half empty
-
-    def __init__(self, capacity: int) -> None:
-        self.members: list[array[int]] = []
-        self._place = np.empty(capacity, np.int64)  # where a slot stands among the members of its class
-
-    def remove(self, slots: Slots, y: NDArray[np.int64], journal: Journal) -> None:
-        moved: list[int] = []
-        places: list[int] = []
-        for label, gone in _by_label(slots, y).items():
-            members = self.members[label]
-            kept = len(members) - len(gone)
-            holes = [place for place in self._place[gone].tolist() if place < kept]
-            tail = members[kept:]
-            leaving = set(gone)
-            movers = [slot for slot in tail if slot not in leaving]
-            journal.on_undo(partial(_put_back, members, kept, tail, holes, [members[hole] for hole in holes]))
-            for hole, mover in zip(holes, movers, strict=True):
-                members[hole] = mover
-            del members[kept:]
-            moved += movers
-            places += holes
-        journal.set(self._place, moved, places)
-
-    def add(self, slots: Slots, y: NDArray[np.int64], journal: Journal) -> None:
-        added: list[int] = []
-        places: list[int] = []
-        for label, new in _by_label(slots, y).items():
-            while label >= len(self.members):
-                self.members.append(array("q"))
-            members = self.members[label]
-            journal.on_undo(partial(members.__delitem__, slice(len(members), None)))
-            added += new
-            places += range(len(members), len(members) + len(new))
-            members.extend(new)
-        journal.set(self._place, added, places)
-
-
-def _by_label(slots: Slots, y: NDArray[np.int64]) -> dict[int, list[int]]:
-    groups: dict[int, list[int]] = {}
-    for slot, label in zip(slots.tolist(), y.tolist(), strict=True):
-        groups.setdefault(label, []).append(slot)
-    return groups
-
-
-def _put_back(members: "array[int]", kept: int, tail: "array[int]", holes: list[int], gone: list[int]) -> None:
-    members[kept:] = tail
-    for hole, slot in zip(holes, gone, strict=True):
-        members[hole] = slot
-
-
-class Reservoir:
-    """Vitter's algorithm R: after any number of samples, each of them is held with equal probability.
-
-    The capacity is a number of samples or, with `nbytes`, of bytes (labels and index included).
+    The capacity is a number of samples or, with `nbytes`, of bytes (labels and index included). Which samples are
+    kept is what subclasses decide.
     """
 
     def __init__(self, capacity: int | None = None, *, nbytes: int | None = None) -> None:
@@ -111,17 +35,17 @@ class Reservoir:
 
     def clear(self) -> None:
         self.capacity = self._asked or 0
-        self._offered = np.zeros(1, np.int64)
+        self._counts = np.zeros(2, np.int64)  # offered, held
         self._columns: dict[str, Array] = {}
         self._index = ClassIndex(0)
 
     @property
     def offered(self) -> int:
         """How many samples it was given so far."""
-        return int(self._offered[0])
+        return int(self._counts[0])
 
     def __len__(self) -> int:
-        return min(self.offered, self.capacity)
+        return int(self._counts[1])
 
     @property
     def nbytes(self) -> int:
@@ -145,8 +69,13 @@ class Reservoir:
         """All slots that hold a class."""
         return np.array(self._index.members[label] if self.count(label) else [], np.int64)
 
-    def sample(self, n: int, rng: np.random.Generator) -> Batch | None:
-        """`n` samples drawn without replacement, all there are if fewer, None if there are none."""
+    def sample(self, n: int, rng: np.random.Generator, below: int | None = None) -> Batch | None:
+        """`n` samples drawn without replacement, all there are if fewer, None if there are none.
+
+        With `below` only samples of classes with a lower index.
+        """
+        if below is not None:
+            return self._sample_below(n, rng, below)
         if len(self) == 0 or n == 0:
             return None
         return self.at(rng.choice(len(self), min(n, len(self)), replace=False))
@@ -156,31 +85,64 @@ class Reservoir:
         return Batch(rows.pop("x"), rows.pop("y"), rows)
 
     def add(self, batch: Batch, rng: np.random.Generator, journal: Journal | None = None) -> None:
+        """Offers samples, one after the other. `journal` learns how to take it back."""
         journal = journal or Journal()
         incoming = {name: tensor.detach().cpu().numpy() for name, tensor in _columns_of(batch).items()}
         if not self._columns:
             self._lay_out(incoming)
-        arrival = self.offered + np.arange(len(batch))
-        slots = np.where(arrival < self.capacity, arrival, rng.integers(0, arrival + 1))
-        # A slot drawn twice in one batch keeps its last writer, as if the samples had come one by one.
-        slots, rows = np.unique(slots[::-1], return_index=True)
-        kept = slots < self.capacity
-        slots, rows = slots[kept], len(batch) - 1 - rows[kept]
+        else:
+            incoming = self._fit(incoming, rng, journal)
+        self._admit(incoming, rng, journal)
+        journal.set(self._counts, 0, self.offered + len(batch))
 
-        y = incoming["y"][rows]
-        replaced = slots[slots < self.offered]
+    def state(self) -> dict[str, Array]:
+        """Everything it holds, as arrays."""
+        held = {f"column/{name}": column[: len(self)] for name, column in self._columns.items()}
+        members = [np.array(members, np.int64) for members in self._index.members]
+        index = np.concatenate(members) if members else np.empty(0, np.int64)
+        return held | {"counts": self._counts, "class_counts": self.class_counts, "index": index}
+
+    def restore(self, state: Mapping[str, Array], capacity: int) -> None:
+        """Becomes what `state` was taken of."""
+        self.capacity = capacity
+        self._counts = state["counts"].copy()
+        prefix = "column/"
+        held = {name.removeprefix(prefix): rows for name, rows in state.items() if name.startswith(prefix)}
+        self._columns = {name: _with_capacity(rows, capacity) for name, rows in held.items()}
+        self._index = ClassIndex(capacity if held else 0)
+        counts = state["class_counts"]
+        self._index.make_room(len(counts), Journal())
+        self._index.add(state["index"], np.repeat(np.arange(len(counts)), counts), Journal())
+
+    def hash_into(self, digest: "hashlib._Hash") -> None:
+        digest.update(f"{type(self).__name__} {self.capacity}".encode())
+        for name, values in sorted(self.state().items()):
+            digest.update(f"{name} {values.shape}".encode() + values.tobytes())
+
+    @abstractmethod
+    def _admit(self, incoming: dict[str, Array], rng: np.random.Generator, journal: Journal) -> None:
+        """Decides which samples are held from now on, and calls `_write` for those that come in."""
+
+    def _write(self, slots: Slots, incoming: dict[str, Array], rows: Array, journal: Journal) -> None:
+        """Puts rows of `incoming` into slots: held ones are replaced, the others follow without a gap."""
+        held = len(self)
+        replaced = slots[slots < held]
         self._index.remove(replaced, self._columns["y"][replaced], journal)
         for name, column in self._columns.items():
             journal.set(column, slots, incoming[name][rows])
-        self._index.add(slots, y, journal)
-        journal.set(self._offered, 0, self.offered + len(batch))
+        self._index.add(slots, incoming["y"][rows], journal)
+        journal.set(self._counts, 1, held + len(slots) - len(replaced))
 
-    def hash_into(self, digest: "hashlib._Hash") -> None:
-        digest.update(repr((self.capacity, self.offered)).encode())
-        for name, column in sorted(self._columns.items()):
-            digest.update(name.encode() + column[: len(self)].tobytes())
-        for members in self._index.members:
-            digest.update(members.tobytes())
+    def _sample_below(self, n: int, rng: np.random.Generator, below: int) -> Batch | None:
+        ends = self.class_counts[:below].cumsum()
+        total = int(ends[-1]) if len(ends) else 0
+        if total == 0 or n == 0:
+            return None
+        ranks = rng.choice(total, min(n, total), replace=False)
+        labels = np.searchsorted(ends, ranks, side="right")
+        places = ranks - (ends[labels] - self.class_counts[labels])
+        members = self._index.members
+        return self.at(np.array([members[c][p] for c, p in zip(labels.tolist(), places.tolist(), strict=True)]))
 
     def _lay_out(self, like: dict[str, Array]) -> None:
         if self.byte_budget is not None:
@@ -192,11 +154,75 @@ class Reservoir:
             need = self.capacity * _row_bytes(like) / 2**30
             raise InputError(f"memory: {self.capacity} such samples need {need:,.0f} GiB") from None
 
+    def _fit(self, incoming: dict[str, Array], rng: np.random.Generator, journal: Journal) -> dict[str, Array]:
+        """Vectors beside the samples may get longer as classes appear: the shorter ones are filled up with zeros.
+
+        The columns grow by doubling, so that this happens seldom.
+        """
+        lengths = {name: rows.shape[1] for name, rows in incoming.items() if name not in ("x", "y") and rows.ndim == 2}
+        there = {name: self._columns[name].shape[1] for name in lengths}
+        if any(lengths[name] > there[name] for name in lengths):
+            journal.on_undo(partial(vars(self).update, {name: vars(self)[name] for name in _REPLACED_BY_GROWTH}))
+            there = {name: n if n >= lengths[name] else max(lengths[name], 2 * n) for name, n in there.items()}
+            self._columns = self._columns | {name: _padded(self._columns[name], n) for name, n in there.items()}
+            if self.byte_budget is not None:
+                self._shrink(self.byte_budget // _row_bytes(self._columns), rng)
+        return incoming | {name: _padded(incoming[name], n) for name, n in there.items()}
+
+    def _shrink(self, capacity: int, rng: np.random.Generator) -> None:
+        """Keeps a uniform choice of what is held."""
+        kept = np.sort(rng.choice(len(self), min(capacity, len(self)), replace=False))
+        self._columns = {name: _with_capacity(column[kept], capacity) for name, column in self._columns.items()}
+        self._index = ClassIndex(capacity)
+        self._index.add(np.arange(len(kept)), self._columns["y"][: len(kept)], Journal())
+        self._counts = np.array([self.offered, len(kept)])
+        self.capacity = capacity
+
+
+class Reservoir(Memory):
+    """Vitter's algorithm R: after any number of samples, each of them is held with equal probability."""
+
+    def _admit(self, incoming: dict[str, Array], rng: np.random.Generator, journal: Journal) -> None:
+        n = len(incoming["y"])
+        arrival = self.offered + np.arange(n)
+        slots = np.where(arrival < self.capacity, arrival, rng.integers(0, arrival + 1))
+        # A slot drawn twice in one batch keeps its last writer, as if the samples had come one by one.
+        slots, rows = np.unique(slots[::-1], return_index=True)
+        kept = slots < self.capacity
+        self._write(slots[kept], incoming, n - 1 - rows[kept], journal)
+
+
+class ClassBalanced(Memory):
+    """Greedy and balanced: a sample gets in while its class has less than its share, at the cost of the largest."""
+
+    def _admit(self, incoming: dict[str, Array], rng: np.random.Generator, journal: Journal) -> None:
+        met = len(self._index.members)
+        for row, label in enumerate(incoming["y"].tolist()):
+            met = max(met, label + 1)
+            if len(self) < self.capacity:
+                slot = len(self)
+            elif self.count(label) < self.capacity // met:
+                largest = self._index.members[int(self.class_counts.argmax())]
+                slot = largest[int(rng.integers(len(largest)))]
+            else:
+                continue
+            self._write(np.array([slot]), incoming, np.array([row]), journal)
+
 
 def _columns_of(batch: Batch) -> dict[str, Tensor]:
     return {"x": batch.x, "y": batch.y, **batch.extra}
 
 
-def _row_bytes(columns: dict[str, Array]) -> int:
+def _row_bytes(columns: Mapping[str, Array]) -> int:
     row = sum(column.itemsize * int(np.prod(column.shape[1:])) for column in columns.values())
     return row + ClassIndex.BYTES_PER_SLOT
+
+
+def _padded(rows: Array, width: int) -> Array:
+    return np.pad(rows, ((0, 0), (0, width - rows.shape[1])))
+
+
+def _with_capacity(rows: Array, capacity: int) -> Array:
+    column = np.empty((capacity, *rows.shape[1:]), rows.dtype)
+    column[: len(rows)] = rows
+    return column

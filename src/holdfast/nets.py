@@ -1,5 +1,6 @@
 """Encoders, and heads that grow one class at a time without touching the rows they have."""
 
+import copy
 import math
 from collections.abc import Callable
 
@@ -151,18 +152,60 @@ def _resize(parameter: nn.Parameter, data: Tensor, optimizer: torch.optim.Optimi
     parameter.data = data
 
 
-HEADS: dict[str, type[Head]] = {"linear": LinearHead, "cosine": CosineHead}
+class ProjectionHead(Head):
+    """Not logits but a point in a space to compare samples in: two layers, whatever the number of classes."""
+
+    def __init__(self, seed: int = 0, dimensions: int = 128) -> None:
+        super().__init__(seed)
+        self.dimensions = dimensions
+        self.bias = nn.Parameter(torch.empty(0))
+        self.out_weight = nn.Parameter(torch.empty(0, 0))
+        self.out_bias = nn.Parameter(torch.empty(0))
+
+    def grow(self, seen: int, rows: int, features: int, optimizer: torch.optim.Optimizer) -> None:
+        if not self.weight.numel():
+            sizes = ((self.weight, features), (self.bias, features), (self.out_weight, self.dimensions))
+            bound = 1 / math.sqrt(features)
+            for number, (parameter, size) in enumerate((*sizes, (self.out_bias, self.dimensions))):
+                fresh = generator(self.seed, "head/projection", number)
+                shape = (size, features) if parameter.ndim == 2 else (size,)
+                data = torch.as_tensor(fresh.uniform(-bound, bound, shape)).to(parameter)
+                _resize(parameter, data, optimizer)
+        self.seen = seen
+
+    def forward(self, features: Tensor, unseen: bool = False) -> Tensor:
+        hidden = F.relu(F.linear(features, self.weight, self.bias))
+        return F.linear(hidden, self.out_weight, self.out_bias)
+
+
+HEADS: dict[str, type[Head]] = {"linear": LinearHead, "cosine": CosineHead, "projection": ProjectionHead}
+
+
+class Encoder(nn.Module):
+    """A module that makes features, fed with scaled samples: uint8 becomes [-1, 1]; images run in channels-last."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, x: Tensor) -> Tensor:
+        weight = next(self.parameters(), None)
+        layout = torch.channels_last if x.ndim == 4 else torch.contiguous_format
+        scaled = x.to(torch.float32 if weight is None else weight.dtype, memory_format=layout)
+        if x.dtype == torch.uint8:
+            scaled.div_(127.5).sub_(1)
+        return self.module(scaled).flatten(1)  # type: ignore[no-any-return]
 
 
 class Net(nn.Module):
-    """An encoder and a head. uint8 samples are scaled to [-1, 1]; images run in channels-last."""
+    """An encoder and a head."""
 
-    encoder: nn.Module
+    encoder: Encoder
     head: Head
 
     def __init__(self, encoder: nn.Module, head: Head) -> None:
         super().__init__()
-        self.encoder = encoder
+        self.encoder = encoder if isinstance(encoder, Encoder) else Encoder(encoder)
         self.head = head
 
     @property
@@ -176,12 +219,11 @@ class Net(nn.Module):
         return len(self.head.weight)
 
     def features(self, x: Tensor) -> Tensor:
-        weight = next(self.encoder.parameters(), self.head.weight)
-        layout = torch.channels_last if x.ndim == 4 else torch.contiguous_format
-        scaled = x.to(weight.dtype, memory_format=layout)
-        if x.dtype == torch.uint8:
-            scaled.div_(127.5).sub_(1)
-        return self.encoder(scaled).flatten(1).to(self.head.weight.dtype)  # type: ignore[no-any-return]
+        return self.encoder(x).to(self.head.weight.dtype)  # type: ignore[no-any-return]
 
     def forward(self, x: Tensor, unseen: bool = False) -> Tensor:
         return self.head(self.features(x), unseen)  # type: ignore[no-any-return]
+
+    def frozen(self) -> "Net":
+        """A copy that answers as this net does now, and learns nothing."""
+        return copy.deepcopy(self).eval().requires_grad_(False)

@@ -20,11 +20,11 @@ def test_the_slices_of_a_rotation_are_the_whole_test_set(stream: Stream) -> None
     learner = taught(stream, 12)
     exact = Evaluator(stream, Schedule(every=1), seed=0)
     rotating = Evaluator(stream, Schedule(every=1, slices=4), seed=0)
-    whole = exact.evaluate(learner, exact.net_for(learner), seen=0)
+    whole = exact.evaluate(learner, exact.scores(learner), seen=0)
     parts = []
     for turn in range(12, 16):
         learner.step = turn
-        parts.append(rotating.evaluate(learner, rotating.net_for(learner), seen=0))
+        parts.append(rotating.evaluate(learner, rotating.scores(learner), seen=0))
     assert whole.total == (20, 20, 20, 20, 0, 0)
     assert all(part.total == (5, 5, 5, 5, 0, 0) for part in parts)
     assert np.sum([part.correct for part in parts], axis=0).tolist() == list(whole.correct)
@@ -33,7 +33,7 @@ def test_the_slices_of_a_rotation_are_the_whole_test_set(stream: Stream) -> None
 def test_counts_are_those_of_predict(stream: Stream) -> None:
     learner = taught(stream, 24)
     evaluator = Evaluator(stream, Schedule(), seed=0)
-    evaluation = evaluator.evaluate(learner, evaluator.net_for(learner), seen=240)
+    evaluation = evaluator.evaluate(learner, evaluator.scores(learner), seen=240)
     truth = stream.dataset.test_y
     right = np.array(learner.predict(stream.dataset.test_x)) == truth
     assert list(evaluation.correct) == [int(right[truth == label].sum()) for label in range(6)]
@@ -44,7 +44,7 @@ def test_task_ends_are_exact_and_always_due(stream: Stream) -> None:
     evaluator = Evaluator(stream, Schedule(every=5, slices=4), seed=0)
     assert [step for step in range(1, 25) if evaluator.due(step)] == [5, 8, 10, 15, 16, 20, 24]
     learner = taught(stream, 8)
-    assert evaluator.evaluate(learner, evaluator.net_for(learner), seen=80).total == (20, 20, 0, 0, 0, 0)
+    assert evaluator.evaluate(learner, evaluator.scores(learner), seen=80).total == (20, 20, 0, 0, 0, 0)
 
 
 def test_evaluating_changes_nothing(stream: Stream) -> None:
@@ -52,7 +52,7 @@ def test_evaluating_changes_nothing(stream: Stream) -> None:
     before = learner.state_hash()
     evaluator = Evaluator(stream, Schedule(), seed=0)
     for _ in range(3):
-        evaluator.evaluate(learner, evaluator.net_for(learner), seen=100)
+        evaluator.evaluate(learner, evaluator.scores(learner), seen=100)
     assert learner.state_hash() == before
 
 

@@ -30,7 +30,7 @@ def test_a_step_costs_what_a_counter_around_the_whole_step_counts(method: Method
     for step in range(3):
         x, y = rng.integers(0, 256, (10, 3, 32, 32), np.uint8), rng.integers(2 * step, 2 * step + 2, 10)
         before = ledger.train_macs
-        with ledger.watch(learner.net, "training"):
+        with ledger.watch("training"):
             learner.observe(x, y)
         with FlopCounterMode(display=False) as counter:
             twin.observe(x, y)
@@ -51,9 +51,9 @@ def test_forwards_that_nothing_is_learned_from_have_their_own_accounts() -> None
     x = np.zeros((4, 1, 28, 28), np.uint8)
     learner.observe(x, list("abab"))
     ledger = Ledger()
-    with ledger.watch(learner.net, "training"), torch.no_grad():
+    with ledger.watch("training"), torch.no_grad():
         learner.net(torch.from_numpy(x))
-    with ledger.watch(learner.net, "evaluation"):
+    with ledger.watch("evaluation"):
         learner.predict(x)
     assert ledger.macs["forward"] == ledger.macs["backward"] == 0
     assert ledger.macs["retrieval"] == ledger.macs["evaluation"] > 0

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from holdfast.errors import InputError
 from holdfast.learner import Learner
 from holdfast.measure.inference import BATCH, FastNet
+from holdfast.methods import Scores
 from holdfast.nets import Net
 from holdfast.seeds import generator
 from holdfast.streams import Stream
@@ -69,20 +70,23 @@ class Evaluator:
     def due(self, step: int) -> bool:
         return step % self.schedule.every == 0 or step in self.stream.task_ends
 
-    def net_for(self, learner: Learner) -> Net:
-        """The fast copy that answers for the learner's net, up to date."""
-        if self._fast is None:
-            self._fast = FastNet(learner.net)
-        return self._fast.refresh()
+    def answers_now(self, learner: Learner) -> bool:
+        """Whether the method can be asked at this step, or only at the end."""
+        return learner.method.anytime or learner.step == len(self.stream)
 
-    def evaluate(self, learner: Learner, net: Net, seen: int) -> Evaluation:
-        """Counts right answers of the learner with `net` in the place of its own."""
+    def scores(self, learner: Learner) -> Scores:
+        """What answers for the learner in its present state, on the fast copy of its net."""
+        return learner.method.predictor(self._fast_net(learner.answering_net()), learner.memory)
+
+    def evaluate(self, learner: Learner, scores: Scores | None, seen: int) -> Evaluation:
+        """Counts right answers; without `scores` there are none."""
         step = learner.step
         met = set(learner.classes)
         classes = [c for task in self.stream.tasks if met & set(task) for c in task]
         turn = None if step in self.stream.task_ends else step // self.schedule.every
         rows = np.concatenate([self._rows(label, turn) for label in classes])
-        truth, answers = self._truth[rows], self._answers(learner, net, rows)
+        truth = self._truth[rows]
+        answers = np.full(len(rows), -1) if scores is None else self._answers(learner, scores, rows)
         return Evaluation(
             step=step,
             seen=seen,
@@ -93,8 +97,9 @@ class Evaluator:
     def agreement(self, learner: Learner, samples: int = 500) -> float:
         """The share of test samples for which the fast net answers as the learner's own does."""
         rows = generator(0, "agreement").permutation(len(self._truth))[:samples]
-        fast, plain = (self._answers(learner, net, rows) for net in (self.net_for(learner), learner.net))
-        return float((fast == plain).mean())
+        plain = learner.method.predictor(learner.answering_net(), learner.memory)
+        fast, slow = (self._answers(learner, scores, rows) for scores in (self.scores(learner), plain))
+        return float((fast == slow).mean())
 
     @property
     def _truth(self) -> Rows:
@@ -108,12 +113,16 @@ class Evaluator:
         slices = self._slices[label]
         return np.concatenate(slices) if turn is None else slices[turn % len(slices)]
 
+    def _fast_net(self, net: Net) -> Net:
+        if self._fast is None or self._fast.live is not net:
+            self._fast = FastNet(net)
+        return self._fast.refresh()
+
     @torch.inference_mode()
-    def _answers(self, learner: Learner, net: Net, rows: Rows) -> Rows:
+    def _answers(self, learner: Learner, scores: Scores, rows: Rows) -> Rows:
         labels = np.array(learner.classes, np.int64)
-        device = net.head.weight.device
         best = [np.empty(0, np.int64)]
         for start in range(0, len(rows), BATCH):
-            x = torch.from_numpy(self.stream.dataset.test_x[rows[start : start + BATCH]]).to(device)
-            best.append(learner.method.predict(net, learner.memory, x).argmax(1).cpu().numpy())
+            x = torch.from_numpy(self.stream.dataset.test_x[rows[start : start + BATCH]]).to(learner.device)
+            best.append(scores(x).argmax(1).cpu().numpy())
         return labels[np.concatenate(best)]

@@ -16,9 +16,9 @@ class FastNet:
     """`net` answers as `live` did at the last `refresh`. Nothing here can touch `live`."""
 
     def __init__(self, live: Net) -> None:
-        self._live = live
-        self._folded = _foldable(live.encoder)
-        encoder = copy.deepcopy(live.encoder)
+        self.live = live
+        self._folded = _foldable(live.encoder.module)
+        encoder = copy.deepcopy(live.encoder.module)
         for conv_name, bn_name in self._folded:
             conv = encoder.get_submodule(conv_name)
             assert isinstance(conv, nn.Conv2d)
@@ -30,7 +30,7 @@ class FastNet:
 
     @torch.no_grad()
     def refresh(self) -> Net:
-        live, fast = self._live.encoder, self.net.encoder
+        live, fast = self.live.encoder.module, self.net.encoder.module
         skip = {f"{name}.{part}" for pair in self._folded for name in pair for part in ("weight", "bias")}
         source, target = _tensors(live), _tensors(fast)
         for name in target.keys() - skip:
@@ -44,9 +44,9 @@ class FastNet:
             )
             target[f"{conv_name}.weight"].copy_(weight)
             target[f"{conv_name}.bias"].copy_(bias)
-        for parameter, current in zip(self.net.head.parameters(), self._live.head.parameters(), strict=True):
+        for parameter, current in zip(self.net.head.parameters(), self.live.head.parameters(), strict=True):
             parameter.data = current.detach().clone()
-        self.net.head.seen = self._live.head.seen
+        self.net.head.seen = self.live.head.seen
         return self.net
 
 

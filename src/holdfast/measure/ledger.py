@@ -1,8 +1,8 @@
 """What a run costs: measured multiply-adds and bytes.
 
-Every call of the encoder and of the head is seen by a hook, which looks up what a call with that input shape
-costs. The cost is measured once per shape, with torch's flop counter on a copy of the module. Products inside a
-loss are not seen (under 0.01 % on the reduced ResNet-18, SupCon on the smallest net 1.3 %).
+Every call of an encoder or a head is seen by a hook, which looks up what a call with that input shape costs. The cost
+is measured once per shape, with torch's flop counter on a copy of the module. Products inside a loss are not seen
+(under 0.01 % on the reduced ResNet-18, SupCon on the smallest net 1.3 %).
 """
 
 import copy
@@ -10,13 +10,15 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_hook
 from torch.utils.flop_counter import FlopCounterMode
 
 from holdfast.learner import Learner
-from holdfast.nets import Head, Net
+from holdfast.nets import Encoder, Head
 
 
 class Ledger:
@@ -26,7 +28,7 @@ class Ledger:
     def __init__(self) -> None:
         self.macs: Counter[str] = Counter({"forward": 0, "backward": 0, "retrieval": 0, "query": 0, "evaluation": 0})
         self._bytes: list[int] = []
-        self._cost: dict[Any, tuple[int, int]] = {}
+        self._cost: WeakKeyDictionary[nn.Module, dict[Any, tuple[int, int]]] = WeakKeyDictionary()
         self._account: str | None = None
 
     @property
@@ -38,45 +40,48 @@ class Ledger:
         return sum(self._bytes) / max(1, len(self._bytes))
 
     def weigh(self, learner: Learner) -> None:
-        """Notes the bytes of parameters and memory as they are now."""
-        parameters = sum(p.numel() * p.element_size() for p in learner.net.parameters())
-        self._bytes.append(parameters + learner.memory.nbytes)
+        """Notes the bytes of parameters, teacher and memory as they are now."""
+        teacher = learner.task.teacher if learner.task else None
+        parameters = [p for net in (learner.net, teacher) if net is not None for p in net.parameters()]
+        self._bytes.append(sum(p.numel() * p.element_size() for p in parameters) + learner.memory.nbytes)
 
     @contextmanager
-    def watch(self, net: Net, account: str) -> Iterator[None]:
-        """Books every forward of `net` inside the block; in the account "training" by what it is for."""
-        hooks = [part.register_forward_hook(self._book, with_kwargs=False) for part in (net.encoder, net.head)]
+    def watch(self, account: str) -> Iterator[None]:
+        """Books every forward of any net inside the block; in the account "training" by what it is for."""
+        hook = register_module_forward_hook(self._book)
         self._account = account
         try:
             yield
         finally:
             self._account = None
-            for hook in hooks:
-                hook.remove()
+            hook.remove()
 
     def _book(self, module: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> None:
+        if self._account is None or not isinstance(module, Encoder | Head):
+            return
+        account, self._account = self._account, None  # what is forwarded for measuring is not the learner's
         forward, backward = self._cost_of(module, inputs)
-        if self._account != "training":
-            self.macs[str(self._account)] += forward
-        elif torch.is_grad_enabled():
-            self.macs["forward"] += forward
-            self.macs["backward"] += backward
+        self._account = account
+        learning = torch.is_grad_enabled()
+        if account == "training":
+            self.macs["forward" if learning else "retrieval"] += forward
+            self.macs["backward"] += backward * learning
         else:
-            self.macs["retrieval"] += forward
+            self.macs[account] += forward + backward * learning
 
     def _cost_of(self, module: nn.Module, inputs: tuple[Any, ...]) -> tuple[int, int]:
         x, *rest = inputs
         size = (module.seen, len(module.weight)) if isinstance(module, Head) else ()
-        key = (id(module), tuple(x.shape), x.requires_grad, size, *rest)
-        if key not in self._cost:
-            self._cost[key] = measure(module, x, *rest)
-        return self._cost[key]
+        key = (tuple(x.shape), x.dtype, x.requires_grad, size, *rest)
+        costs = self._cost.setdefault(module, {})
+        if key not in costs:
+            costs[key] = measure(getattr(module, "stands_for", module), x, *rest)
+        return costs[key]
 
 
 def measure(module: nn.Module, x: Tensor, *rest: Any) -> tuple[int, int]:
     """Multiply-adds of one forward and of its backward, by running both on a copy."""
     clone = copy.deepcopy(module)
-    clone._forward_hooks.clear()
     with torch.inference_mode(False), torch.enable_grad(), FlopCounterMode(display=False) as counter:
         like = torch.zeros(x.shape, dtype=x.dtype, device=x.device, requires_grad=x.requires_grad)
         output = clone(like, *rest)

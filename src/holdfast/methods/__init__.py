@@ -8,22 +8,63 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from holdfast.errors import InputError, UnknownName
-from holdfast.methods.base import Method
+from holdfast.methods.agem import AGEM
+from holdfast.methods.base import Extra, Method, Moment, Scores
+from holdfast.methods.der import DER, DERPlusPlus, DERPlusPlusACE
 from holdfast.methods.er import ER
 from holdfast.methods.er_ace import ERACE
 from holdfast.methods.er_aml import ERAML
 from holdfast.methods.fine_tuning import FineTuning
-from holdfast.methods.iid import IID, IIDPlusPlus
+from holdfast.methods.gdumb import GDumb
+from holdfast.methods.icarl import ICaRL
+from holdfast.methods.iid import IID, IIDOffline, IIDPlusPlus
+from holdfast.methods.mir import MIR
+from holdfast.methods.scr import SCR
+from holdfast.methods.ssil import SSIL
 
-__all__ = ["ER", "ERACE", "ERAML", "IID", "METHODS", "FineTuning", "IIDPlusPlus", "Method", "find", "make"]
+__all__ = [
+    "AGEM",
+    "DER",
+    "ER",
+    "ERACE",
+    "ERAML",
+    "IID",
+    "METHODS",
+    "MIR",
+    "SCR",
+    "SSIL",
+    "DERPlusPlus",
+    "DERPlusPlusACE",
+    "Extra",
+    "FineTuning",
+    "GDumb",
+    "ICaRL",
+    "IIDOffline",
+    "IIDPlusPlus",
+    "Method",
+    "Moment",
+    "Scores",
+    "find",
+    "make",
+]
 
 METHODS: dict[str, type[Method]] = {
     "er": ER,
     "er-ace": ERACE,
     "er-aml": ERAML,
+    "der": DER,
+    "der++": DERPlusPlus,
+    "der++-ace": DERPlusPlusACE,
+    "mir": MIR,
+    "icarl": ICaRL,
+    "ss-il": SSIL,
+    "gdumb": GDumb,
+    "a-gem": AGEM,
+    "scr": SCR,
     "fine-tuning": FineTuning,
     "iid": IID,
     "iid++": IIDPlusPlus,
+    "iid-offline": IIDOffline,
 }
 
 

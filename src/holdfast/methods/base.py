@@ -1,5 +1,5 @@
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -7,8 +7,22 @@ import numpy as np
 from torch import Tensor
 
 from holdfast.batch import Batch
-from holdfast.memory import Reservoir
+from holdfast.memory import Memory, Reservoir
 from holdfast.nets import Net
+
+Extra = Mapping[str, Tensor]
+Scores = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What a method has to work with: the learner's parts at one step, and randomness for that step alone."""
+
+    net: Net
+    memory: Memory
+    rng: np.random.Generator
+    lr: float
+    view: Callable[[str, Batch], Batch]  # a batch on the net's device, augmented in a way that depends on the name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,6 +34,7 @@ class Method(ABC):
 
     needs_task_ids: ClassVar[bool] = False
     iid_batches: ClassVar[int] = 0  # above 0: the stream is shuffled, with so many of its batches a step
+    memory_kind: ClassVar[type[Memory]] = Reservoir
 
     head: Literal["linear", "cosine"] = "linear"
     replay: int = 10
@@ -29,19 +44,53 @@ class Method(ABC):
         """Whether it looks at classes still to come, which takes a head sized in advance."""
         return False
 
-    @abstractmethod
-    def loss(self, net: Net, new: Batch, old: Batch | None = None) -> Tensor:
-        """The loss of one step. `new` is the incoming batch; what `recall` returned comes by name."""
+    @property
+    def needs_teacher(self) -> bool:
+        """Whether `new.task.teacher` holds the net as it was when the task began."""
+        return False
 
-    def recall(self, net: Net, new: Batch, memory: Reservoir, rng: np.random.Generator) -> Mapping[str, Batch]:
-        """The batches to replay, by the name under which `loss` takes them."""
-        old = memory.sample(self.replay, rng)
+    @property
+    def anytime(self) -> bool:
+        """Whether it answers at any moment, or only when the stream has ended."""
+        return True
+
+    @property
+    def epochs(self) -> int:
+        """How often a shuffled stream is passed through."""
+        return 1
+
+    @abstractmethod
+    def loss(self, net: Net, new: Batch, old: Batch | None = None) -> Tensor | tuple[Tensor, Extra]:
+        """The loss of one step, and what is kept beside each incoming sample if there is anything.
+
+        `new` is the incoming batch; what `recall` returned comes by name.
+        """
+
+    def recall(self, net: Net, new: Batch, memory: Memory, rng: np.random.Generator) -> Mapping[str, Batch]:
+        """The batches to replay, by the name under which `loss` takes them.
+
+        With task ids: only samples of classes from earlier tasks, so nothing during the first task.
+        """
+        old = memory.sample(self.replay, rng, below=None if new.task is None else new.task.start)
         return {} if old is None else {"old": old}
+
+    def learn(self, new: Batch, at: Moment) -> tuple[Tensor, Extra]:
+        """Leaves the gradient of one step in the net's parameters; returns the loss and what is kept beside `new`."""
+        recalled = self.recall(at.net, new, at.memory, at.rng)
+        outcome = self.loss(at.net, **{name: at.view(name, b) for name, b in [("new", new), *recalled.items()]})
+        loss, extra = outcome if isinstance(outcome, tuple) else (outcome, {})
+        if loss.requires_grad:
+            loss.backward()  # type: ignore[no-untyped-call]
+        return loss, extra
 
     def remember(self, net: Net, new: Batch) -> Batch | None:
         """What is offered to the memory after the step."""
         return new
 
-    def predict(self, net: Net, memory: Reservoir, x: Tensor) -> Tensor:
-        """A score for each seen class."""
-        return net(x)  # type: ignore[no-any-return]
+    def answering_net(self, at: Moment) -> Net:
+        """The net that answers questions: the one that learns, unless a method makes another from the memory."""
+        return at.net
+
+    def predictor(self, net: Net, memory: Memory) -> Scores:
+        """What gives samples a score for each seen class. Made once for each state of the learner."""
+        return net

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from holdfast.batch import Batch
 from holdfast.losses import cross_entropy, supcon, triplet
-from holdfast.memory import Reservoir
+from holdfast.memory import Memory
 from holdfast.methods.base import Method
 from holdfast.nets import Net
 
@@ -31,7 +31,7 @@ class ERAML(Method):
     margin: float = 0.2
     weight: float | None = None  # γ; by default temperature / 0.07 for supcon and 2 for triplet
 
-    def recall(self, net: Net, new: Batch, memory: Reservoir, rng: np.random.Generator) -> Mapping[str, Batch]:
+    def recall(self, net: Net, new: Batch, memory: Memory, rng: np.random.Generator) -> Mapping[str, Batch]:
         recalled = dict(super().recall(net, new, memory, rng))
         if (pairs := self._pairs(new, memory, rng)) is not None:
             recalled["pairs"] = pairs
@@ -55,7 +55,7 @@ class ERAML(Method):
         loss = supcon(pool[anchor], y[anchor], pool[candidates], labels[candidates], self.temperature)
         return (self.temperature / 0.07 if weight is None else weight) * loss
 
-    def _pairs(self, new: Batch, memory: Reservoir, rng: np.random.Generator) -> Batch | None:
+    def _pairs(self, new: Batch, memory: Memory, rng: np.random.Generator) -> Batch | None:
         """The samples to forward beside the incoming ones, and where among (incoming, those) each pair stands."""
         y = new.y.cpu().numpy()
         positive, negative = (self._fetch(y, same, memory, rng) for same in (True, False))
@@ -69,7 +69,7 @@ class ERAML(Method):
         fetched = _samples(chosen[forwarded], new, memory)
         return Batch(fetched.x, fetched.y, {name: torch.from_numpy(index) for name, index in where.items()})
 
-    def _fetch(self, y: Indices, same: bool, memory: Reservoir, rng: np.random.Generator) -> Indices:
+    def _fetch(self, y: Indices, same: bool, memory: Memory, rng: np.random.Generator) -> Indices:
         """For each anchor one other sample of its class, or not of its class, drawn uniformly: its row in the
         incoming batch, or len(y) + its slot in memory, or -1 if there is none."""
         present = np.unique(y)
@@ -101,7 +101,7 @@ class ERAML(Method):
         return fetched
 
 
-def _samples(chosen: Indices, new: Batch, memory: Reservoir) -> Batch:
+def _samples(chosen: Indices, new: Batch, memory: Memory) -> Batch:
     """Samples by the numbering of `_fetch`."""
     n = len(new)
     x = new.x.new_empty((len(chosen), *new.x.shape[1:]))

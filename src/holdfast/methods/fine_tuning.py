@@ -6,7 +6,7 @@ from torch import Tensor
 
 from holdfast.batch import Batch
 from holdfast.losses import cross_entropy
-from holdfast.memory import Reservoir
+from holdfast.memory import Memory
 from holdfast.methods.base import Method
 from holdfast.nets import Net
 
@@ -20,7 +20,7 @@ class FineTuning(Method):
     def loss(self, net: Net, new: Batch, old: Batch | None = None) -> Tensor:
         return cross_entropy(net(new.x), new.y)
 
-    def recall(self, net: Net, new: Batch, memory: Reservoir, rng: np.random.Generator) -> Mapping[str, Batch]:
+    def recall(self, net: Net, new: Batch, memory: Memory, rng: np.random.Generator) -> Mapping[str, Batch]:
         return {}
 
     def remember(self, net: Net, new: Batch) -> None:

@@ -18,6 +18,17 @@ class IID(FineTuning):
 
 
 @dataclass(frozen=True, kw_only=True)
+class IIDOffline(IID):
+    """The stream shuffled, several passes: what the net can learn at all."""
+
+    passes: int = 5
+
+    @property
+    def epochs(self) -> int:
+        return self.passes
+
+
+@dataclass(frozen=True, kw_only=True)
 class IIDPlusPlus(FineTuning):
     """The stream shuffled, two of its batches a step: the compute of replay without forgetting."""
 

@@ -24,9 +24,10 @@ def headline(records: Sequence[Record]) -> str:
 
 def summary(records: Sequence[Record]) -> Table:
     spread = "mean ± standard error" if len({record["seed"] for record in records}) > 1 else "n = 1"
+    told = "; †: is told the task" if any("†" in record["title"] for record in records) else ""
     table = Table(
         title=headline(records),
-        caption=f"{spread}; MACs: multiply-adds; MB: parameters and memory",
+        caption=f"{spread}; MACs: multiply-adds; MB: parameters and memory{told}",
         box=box.SIMPLE_HEAD,
         pad_edge=False,
     )

@@ -49,5 +49,5 @@ class Records:
 
     def _path(self, spec: RunSpec) -> Path:
         words = f"{spec.stream}-{spec.title}-m{spec.memory}-s{spec.seed}"
-        safe = re.sub(r"[^A-Za-z0-9.+=-]+", "_", words)[-100:]
+        safe = re.sub(r"[^A-Za-z0-9.+=-]+", "_", words.replace("†", ""))[-100:]
         return self.folder / f"{safe}-{spec.id(code_hash(spec.method))}.json"

@@ -36,7 +36,9 @@ class Progress:
 def prepare(spec: RunSpec, root: Path) -> tuple[Learner, Stream, Evaluator]:
     """Everything a run needs, with every mistake in the spec found before anything starts."""
     method = methods.make(spec.method, spec.options)
-    stream = named(spec.stream, root, spec.seed, method.iid_batches)
+    stream = named(spec.stream, root, spec.seed, method.iid_batches, method.epochs)
+    if method.needs_task_ids and len(stream.tasks) == 1:
+        raise InputError(f"{spec.method} is told the task, but {spec.stream} has no tasks; give it a stream that has")
     shape = stream.dataset.sample_shape
     net = spec.net or default_net(shape)
     if net not in NETS:
@@ -67,14 +69,15 @@ def run(spec: RunSpec, root: Path, report: Report = lambda progress: None) -> di
     for i in range(len(stream)):
         x, y, task = stream.batch(i)
         before = time.perf_counter()
-        with ledger.watch(learner.net, "training"):
+        with ledger.watch("training"):
             learner.observe(x, y, task=task)
         train_seconds += time.perf_counter() - before
         seen += len(y)
         if evaluator.due(learner.step):
-            net = evaluator.net_for(learner)
-            with ledger.watch(net, "evaluation"):
-                evaluations.append(evaluator.evaluate(learner, net, seen))
+            with ledger.watch("query"):
+                scores = evaluator.scores(learner) if evaluator.answers_now(learner) else None
+            with ledger.watch("evaluation"):
+                evaluations.append(evaluator.evaluate(learner, scores, seen))
             ledger.weigh(learner)
         aa = metrics.anytime_accuracy(evaluations[-1], stream.tasks) if evaluations else None
         report(Progress(learner.step, len(stream), aa, time.perf_counter() - started))
@@ -84,7 +87,7 @@ def run(spec: RunSpec, root: Path, report: Report = lambda progress: None) -> di
         **spec.as_json(),
         "title": spec.title,
         "acc": metrics.anytime_accuracy(evaluations[-1], stream.tasks),
-        "aaa": metrics.averaged_anytime_accuracy(evaluations, stream.tasks, spec.eval_every),
+        "aaa": metrics.averaged_anytime_accuracy(evaluations, stream.tasks, spec.eval_every) * learner.method.anytime,
         "forgetting": metrics.forgetting(evaluations, stream.tasks, task_ends),
         "train_macs": ledger.train_macs,
         "eval_macs": ledger.macs["evaluation"],

@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +32,10 @@ class RunSpec:
 
     @property
     def title(self) -> str:
-        """The method with its options, as on the command line."""
+        """The method with its options, as on the command line; † marks those that are told the task."""
         options = ",".join(f"{key}={value}" for key, value in self.options.items())
         name = Path(self.method).name if ".py:" in self.method else self.method
-        return f"{name}:{options}" if options else name
+        return (f"{name}:{options}" if options else name) + _mark(self.method)
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -43,6 +44,13 @@ class RunSpec:
         """Equal for equal specs run by equal code."""
         canonical = json.dumps({**self.as_json(), "code": code}, sort_keys=True)
         return hashlib.sha256(canonical.encode()).hexdigest()[:12]
+
+
+@cache
+def _mark(method: str) -> str:
+    from holdfast.methods import find
+
+    return "†" if find(method).needs_task_ids else ""
 
 
 def parse_method(text: str) -> tuple[str, dict[str, str]]:

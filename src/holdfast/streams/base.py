@@ -1,4 +1,4 @@
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,16 +49,22 @@ def split(dataset: Dataset, tasks: int, seed: int = 0, batch: int = 10) -> Strea
     return _cut(dataset.name, dataset, orders, tuple(groups), batch)
 
 
-def iid(dataset: Dataset, seed: int = 0, batch: int = 10, passes: int = 1) -> Stream:
-    """All classes at once, shuffled. With several passes a step holds one batch of each."""
-    if batch < 1 or passes < 1:
-        raise InputError(f"batch and passes must be 1 or more, not {batch} and {passes}")
+def iid(dataset: Dataset, seed: int = 0, batch: int = 10, passes: int = 1, epochs: int = 1) -> Stream:
+    """All classes at once, shuffled. With several passes a step holds one batch of each; epochs follow each other."""
+    if batch < 1 or passes < 1 or epochs < 1:
+        raise InputError(f"batch, passes and epochs must be 1 or more, not {batch}, {passes} and {epochs}")
     n = len(dataset.train_y)
-    order = np.stack([generator(seed, "stream/iid", p).permutation(n) for p in range(passes)])
+    orders = [_side_by_side(n, seed, batch, range(e * passes, (e + 1) * passes)) for e in range(epochs)]
+    cut = _cut(dataset.name, dataset, orders, (tuple(range(len(dataset.classes))),), batch * passes)
+    return replace(cut, batch_task=np.zeros(len(cut), np.int64))
+
+
+def _side_by_side(n: int, seed: int, batch: int, passes: range) -> Indices:
+    """Passes over all samples, interleaved batch by batch."""
+    order = np.stack([generator(seed, "stream/iid", p).permutation(n) for p in passes])
     padded = np.pad(order, ((0, 0), (0, -n % batch)), constant_values=-1)
-    steps = padded.reshape(passes, -1, batch).transpose(1, 0, 2).reshape(-1)
-    group = tuple(range(len(dataset.classes)))
-    return _cut(dataset.name, dataset, [steps[steps >= 0]], (group,), batch * passes)
+    steps = padded.reshape(len(passes), -1, batch).transpose(1, 0, 2).reshape(-1)
+    return steps[steps >= 0]
 
 
 def _cut(name: str, dataset: Dataset, orders: list[Indices], tasks: tuple[tuple[int, ...], ...], batch: int) -> Stream:

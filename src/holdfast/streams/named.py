@@ -40,8 +40,8 @@ def parse(text: str) -> StreamName:
     return StreamName(kind, path, options)
 
 
-def named(text: str, root: Path, seed: int = 0, iid_batches: int = 0) -> Stream:
-    """The stream of that name. `iid_batches` above 0 shuffles it, with so many batches a step."""
+def named(text: str, root: Path, seed: int = 0, iid_batches: int = 0, epochs: int = 1) -> Stream:
+    """The stream of that name. `iid_batches` above 0 shuffles it, with so many batches a step, for some epochs."""
     name = parse(text)
     number = {key: _number(text, key, value) for key, value in name.options.items() if key != "order"}
     order = name.options.get("order", "split")
@@ -50,7 +50,7 @@ def named(text: str, root: Path, seed: int = 0, iid_batches: int = 0) -> Stream:
     dataset = _load(name, root, number.get("size", 32))
     batch = number.get("batch", 10)
     if iid_batches or order == "iid":
-        return iid(dataset, seed, batch, max(1, iid_batches))
+        return iid(dataset, seed, batch, max(1, iid_batches), epochs)
     tasks = number.get("tasks", TASKS.get(name.kind, (len(dataset.classes) + 1) // 2))
     return split(dataset, tasks, seed, batch)
 

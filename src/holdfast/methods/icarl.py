@@ -1,0 +1,39 @@
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from holdfast.batch import Batch
+from holdfast.class_means import nearest_mean
+from holdfast.losses import binary_cross_entropy
+from holdfast.memory import Memory
+from holdfast.methods.base import Method, Scores
+from holdfast.nets import Net
+
+
+@dataclass(frozen=True, kw_only=True)
+class ICaRL(Method):
+    """Every class its own yes-or-no question; replayed samples keep the answers of the net at the last task switch.
+
+    Answers by the nearest class mean of the memory's features.
+    """
+
+    needs_task_ids: ClassVar[bool] = True
+
+    @property
+    def needs_teacher(self) -> bool:
+        return True
+
+    def loss(self, net: Net, new: Batch, old: Batch | None = None) -> Tensor:
+        loss = binary_cross_entropy(net(new.x), F.one_hot(new.y, net.seen).float())
+        if old is None or new.task is None or new.task.teacher is None:
+            return loss
+        with torch.no_grad():
+            answers = new.task.teacher(old.x).sigmoid()
+        # Classes that the teacher does not know yet are not those of earlier samples.
+        return loss + binary_cross_entropy(net(old.x), F.pad(answers, (0, net.seen - answers.shape[1])))
+
+    def predictor(self, net: Net, memory: Memory) -> Scores:
+        return nearest_mean(net, memory)

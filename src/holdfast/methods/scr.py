@@ -1,0 +1,42 @@
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from holdfast.batch import Batch
+from holdfast.class_means import nearest_mean
+from holdfast.losses import supcon
+from holdfast.memory import Memory
+from holdfast.methods.base import Method, Scores
+from holdfast.nets import Net
+
+
+@dataclass(frozen=True, kw_only=True)
+class SCR(Method):
+    """Supervised contrastive replay: samples of a class, incoming or replayed, are drawn together in a projection.
+
+    Answers by the nearest class mean of the memory's features, before the projection.
+    """
+
+    head: Literal["projection"] = "projection"  # type: ignore[assignment]
+    temperature: float = 0.07
+    views: Literal[1, 2] = 2  # how often each sample is looked at; the second view differs only with augmentation on
+
+    def recall(self, net: Net, new: Batch, memory: Memory, rng: np.random.Generator) -> Mapping[str, Batch]:
+        recalled = dict(super().recall(net, new, memory, rng))
+        if self.views == 2:
+            again = [new, *recalled.values()]
+            recalled["again"] = Batch(torch.cat([b.x for b in again]), torch.cat([b.y for b in again]))
+        return recalled
+
+    def loss(self, net: Net, new: Batch, old: Batch | None = None, again: Batch | None = None) -> Tensor:
+        batches = [batch for batch in (new, old, again) if batch is not None]
+        points = torch.cat([net(batch.x) for batch in batches])
+        y = torch.cat([batch.y for batch in batches])
+        return supcon(points, y, points, y, self.temperature, without=torch.eye(len(y), dtype=torch.bool))
+
+    def predictor(self, net: Net, memory: Memory) -> Scores:
+        return nearest_mean(net, memory)

@@ -1,0 +1,50 @@
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from holdfast.batch import Batch
+from holdfast.losses import cross_entropy, distillation
+from holdfast.methods.base import Method
+from holdfast.nets import Net
+
+
+@dataclass(frozen=True, kw_only=True)
+class SSIL(Method):
+    """Separated softmax: incoming samples compete among the present task's classes, replayed among the earlier ones.
+
+    With `distil` the net also keeps, task by task, the answers of the net at the last task switch.
+    """
+
+    needs_task_ids: ClassVar[bool] = True
+
+    distil: bool = False
+    temperature: float = 2.0
+
+    @property
+    def needs_teacher(self) -> bool:
+        return self.distil
+
+    def loss(self, net: Net, new: Batch, old: Batch | None = None) -> Tensor:
+        task = new.task
+        assert task is not None
+        present = torch.arange(task.start, net.seen, device=new.y.device)
+        logits = net(new.x)
+        # An earlier class that comes back competes, too: without it the loss of its samples would be infinite.
+        loss = cross_entropy(logits, new.y, among=torch.cat([present, new.y]))
+        if old is not None:
+            replayed = net(old.x)
+            loss = loss + cross_entropy(replayed[:, : task.start], old.y)
+            if task.teacher is not None:
+                loss = loss + self._keep(
+                    task.starts, task.teacher, torch.cat([new.x, old.x]), torch.cat([logits, replayed])
+                )
+        return loss
+
+    def _keep(self, starts: tuple[int, ...], teacher: Net, x: Tensor, answers: Tensor) -> Tensor:
+        with torch.no_grad():
+            kept = teacher(x)
+        tasks = [slice(start, stop) for start, stop in pairwise(starts) if stop > start]
+        return torch.stack([distillation(answers[:, t], kept[:, t], self.temperature) for t in tasks]).sum()
