@@ -37,9 +37,8 @@ def everything(memory: Reservoir) -> Batch:
 
 
 def digest(memory: Reservoir) -> str:
-    state = hashlib.sha256()
-    memory.hash_into(state)
-    return state.hexdigest()
+    parts = [f"{name} {values.shape}".encode() + values.tobytes() for name, values in sorted(memory.state().items())]
+    return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
 def inclusion_p(counts: np.ndarray[Any, Any], runs: int, held: int) -> float:

@@ -8,38 +8,78 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from holdfast.augment import crop_and_flip
-    from holdfast.batch import Batch
+    from holdfast.batch import Batch, Task
     from holdfast.errors import HoldfastError
     from holdfast.learner import Learner
-    from holdfast.memory import Reservoir
-    from holdfast.methods import ER, ERACE, ERAML, IID, FineTuning, IIDPlusPlus, Method
+    from holdfast.memory import ClassBalanced, Memory, Reservoir
+    from holdfast.methods import (
+        AGEM,
+        DER,
+        ER,
+        ERACE,
+        ERAML,
+        IID,
+        MIR,
+        SCR,
+        SSIL,
+        DERPlusPlus,
+        DERPlusPlusACE,
+        FineTuning,
+        GDumb,
+        ICaRL,
+        IIDOffline,
+        IIDPlusPlus,
+        Method,
+        Moment,
+    )
     from holdfast.nets import mlp, slim_resnet18, small_cnn
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "AGEM",
+    "DER",
     "ER",
     "ERACE",
     "ERAML",
     "IID",
+    "MIR",
+    "SCR",
+    "SSIL",
     "Batch",
+    "ClassBalanced",
+    "DERPlusPlus",
+    "DERPlusPlusACE",
     "FineTuning",
+    "GDumb",
     "HoldfastError",
+    "ICaRL",
+    "IIDOffline",
     "IIDPlusPlus",
     "Learner",
+    "Memory",
     "Method",
+    "Moment",
     "Reservoir",
+    "Task",
     "crop_and_flip",
     "mlp",
     "slim_resnet18",
     "small_cnn",
 ]
 
-_HOMES = {"crop_and_flip": "augment", "Batch": "batch", "HoldfastError": "errors", "Learner": "learner"}
-_HOMES |= {"Reservoir": "memory", "mlp": "nets", "slim_resnet18": "nets", "small_cnn": "nets"}
+_HOMES = {
+    "augment": ("crop_and_flip",),
+    "batch": ("Batch", "Task"),
+    "errors": ("HoldfastError",),
+    "learner": ("Learner",),
+    "memory": ("ClassBalanced", "Memory", "Reservoir"),
+    "nets": ("mlp", "slim_resnet18", "small_cnn"),
+}
 
 
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
-    return getattr(import_module(f"holdfast.{_HOMES.get(name, 'methods')}"), name)
+    home = next((home for home, names in _HOMES.items() if name in names), "methods")
+    return getattr(import_module(f"holdfast.{home}"), name)

@@ -15,6 +15,8 @@ EPILOG = """examples:
   holdfast run                                             ER, ER-ACE and ER-AML on the embedded stream
   holdfast data get cifar10                                get and verify a dataset
   holdfast run --stream cifar10 --memory 20 --method er-ace --eval rotating:20
+  holdfast cost --stream cifar10 --memory 20 --method mir   its multiply-adds, without running it
+  holdfast check my_method.py:MyMethod                      does it hold what every method has to hold?
   holdfast run --stream folder:photos --method my_method.py:MyMethod
 """
 
@@ -50,6 +52,8 @@ def parser() -> Parser:
     top.add_argument("--version", action="version", version=f"holdfast {holdfast.__version__}")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=Parser)
     _describe_run(commands.add_parser("run", help="run methods on a stream and compare them"))
+    _describe_cost(commands.add_parser("cost", help="what a run would compute, without running it"))
+    _describe_check(commands.add_parser("check", help="check what every method has to hold"))
     _describe_data(commands.add_parser("data", help="list, get and verify datasets"))
     return top
 
@@ -75,6 +79,22 @@ def _describe_run(run: argparse.ArgumentParser) -> None:
     run.set_defaults(command=_run)
 
 
+def _describe_cost(cost: argparse.ArgumentParser) -> None:
+    add = cost.add_argument
+    add("--stream", default="fashion", metavar="NAME", help="as in holdfast run (default fashion)")
+    add("--method", action="append", metavar="NAME[:option=value,...]", help="a method, or file.py:Class; repeatable")
+    add("--memory", type=int, default=5, metavar="M", help="samples a class in memory (default 5)")
+    add("--net", metavar="NAME", help="slim-resnet18, small-cnn or mlp (default: what suits the samples)")
+    add("--eval-every", type=int, default=10, metavar="K", help="a query every K updates (default 10)")
+    add("--data", metavar="DIR", help="where datasets lie (default $HOLDFAST_DATA, or the user's cache)")
+    cost.set_defaults(command=_cost)
+
+
+def _describe_check(check: argparse.ArgumentParser) -> None:
+    check.add_argument("method", metavar="NAME[:option=value,...]", help="a method, or file.py:Class")
+    check.set_defaults(command=_check)
+
+
 def _describe_data(data: argparse.ArgumentParser) -> None:
     actions = data.add_subparsers(title="actions", metavar="ACTION", required=True, parser_class=Parser)
     listing = actions.add_parser("list", help="what there is")
@@ -93,6 +113,18 @@ def _run(options: argparse.Namespace) -> int:
     from holdfast.runs.command import compare
 
     return compare(options)
+
+
+def _cost(options: argparse.Namespace) -> int:
+    from holdfast.runs.cost import cost
+
+    return cost(options)
+
+
+def _check(options: argparse.Namespace) -> int:
+    from holdfast.checks.command import check
+
+    return check(options.method)
 
 
 def _data_list(options: argparse.Namespace) -> int:

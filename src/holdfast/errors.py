@@ -7,7 +7,8 @@
     │   └── UnknownName   a name that does not exist; says which is nearest
     ├── NonFiniteError    a loss or gradient is not a number; nothing was changed; also an ArithmeticError
     ├── NothingLearned    a question to a learner that has seen no class yet
-    └── DataError         a dataset is missing, incomplete or damaged
+    ├── DataError         a dataset is missing, incomplete or damaged
+    └── CheckpointError   a file of a learner is missing, damaged or does not fit
 
 The command line turns each of them into one line and exit code 2.
 """
@@ -49,4 +50,8 @@ class NothingLearned(HoldfastError):
 
 
 class DataError(HoldfastError):
+    pass
+
+
+class CheckpointError(HoldfastError):
     pass

@@ -1,23 +1,27 @@
 """The learner: observe labelled batches as they come, predict at any time."""
 
-import hashlib
+import json
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from holdfast.augment import Augment
+from holdfast import checkpoint
+from holdfast.augment import Augment, crop_and_flip
 from holdfast.batch import Batch, Task
 from holdfast.class_index import Journal
-from holdfast.errors import BatchError, InputError, NonFiniteError, NothingLearned
+from holdfast.errors import BatchError, CheckpointError, InputError, NonFiniteError, NothingLearned
 from holdfast.labels import Labels
+from holdfast.learner_state import decode, encode, pack, unpack
 from holdfast.memory import Memory
 from holdfast.methods.base import Method, Moment, Scores
-from holdfast.nets import HEADS, Net
+from holdfast.nets import HEADS, Net, built_in, recipe
 from holdfast.rollback import Rollback
 from holdfast.seeds import generator, torch_seeded
 
@@ -67,7 +71,7 @@ class Learner:
         self._augment = augment
         self._classes = classes
         self._rollback = Rollback([*self._trained, *self.net.buffers()], self.optimizer)
-        self._like: Tensor | None = None  # an empty batch of the samples' shape and type, from the first batch on
+        self.like: Tensor | None = None  # an empty batch of the samples' shape and type, from the first batch on
         self._answering: Net | None = None  # made when asked for, until the next step
         self._scores_of: Scores | None = None
 
@@ -91,9 +95,9 @@ class Learner:
             raise InputError(f"{type(self.method).__name__} needs task ids: call observe(x, y, task=...)")
 
         with ExitStack() as undo:
-            undo.callback(self._restore, len(self.labels), self.step, self.task, self._like)
+            undo.callback(self._restore, len(self.labels), self.step, self.task, self.like)
             self._answering = self._scores_of = None
-            self._like = samples[:0]
+            self.like = samples[:0]
             if task is not None and self.method.needs_task_ids:
                 self._follow(task)
             indices = torch.tensor(self.labels.admit(labels), device=self.device)
@@ -129,20 +133,46 @@ class Learner:
                 self._answering = self.method.answering_net(self._moment("query"))
         return self._answering
 
+    def save(self, path: str | Path) -> None:
+        """Writes everything that determines the learner's future into one file: whole or not at all."""
+        tensors, values = pack(self)
+        labels = [encode(label) for label in self.classes]
+        augment = None if self._augment is None else self._augment.__name__
+        settings = {"net": recipe(self.net.encoder.module), "classes": self._classes, "augment": augment}
+        checkpoint.write(Path(path), tensors, {**values, "labels": labels, "settings": settings})
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path,
+        *,
+        encoder: nn.Module | None = None,
+        method: Method | None = None,
+        optimizer: MakeOptimizer | None = None,
+        augment: Augment | None = None,
+    ) -> "Learner":
+        """The learner that was saved. What is not built in is passed again, and has to fit."""
+        tensors, values = checkpoint.read(Path(path))
+        settings = values["settings"]
+        method = method or _built_in_method(values["method"])
+        memory = {key: values["memory"][key] for key in ("capacity", "nbytes")}
+        learner = cls(
+            encoder or built_in(settings["net"]),
+            method,
+            memory=method.memory_kind(**memory),
+            lr=values["optimizer"]["groups"][0]["lr"],
+            optimizer=optimizer,
+            augment=augment or _built_in_augment(settings["augment"]),
+            seed=values["seed"],
+            classes=settings["classes"],
+        )
+        unpack(learner, tensors, values, [decode(label) for label in values["labels"]])
+        return learner
+
     def state_hash(self) -> str:
         """sha256 over everything that determines the learner's future."""
-        task = None if self.task is None else (self.task.id, self.task.starts)
-        digest = hashlib.sha256(repr((self.step, self.seed, self.classes, self.method, task)).encode())
-        nets = [self.net] if self.task is None or self.task.teacher is None else [self.net, self.task.teacher]
-        for net in nets:
-            for name, tensor in sorted(net.state_dict().items()):
-                digest.update(f"{name} {tuple(tensor.shape)}".encode() + tensor.cpu().contiguous().numpy().tobytes())
-        for state in self.optimizer.state.values():
-            for key, value in sorted(state.items()):
-                data = value.cpu().numpy().tobytes() if isinstance(value, Tensor) else repr(value).encode()
-                digest.update(key.encode() + data)
-        self.memory.hash_into(digest)
-        return digest.hexdigest()
+        tensors, values = pack(self)
+        return checkpoint.digest(tensors, json.dumps(values, sort_keys=True) + repr(self.classes))
 
     @property
     def device(self) -> torch.device:
@@ -196,7 +226,7 @@ class Learner:
         self.labels.forget_after(labels)
         self.step = step
         self.task = task
-        self._like = like
+        self.like = like
 
     def _check(self, x: Samples) -> Tensor:
         """`x` as a tensor of our own (the caller may reuse theirs), or a BatchError that says what is wrong."""
@@ -217,7 +247,7 @@ class Learner:
             samples = samples.float()
             if not samples.isfinite().all():
                 raise BatchError("x has a value that is NaN or infinite")
-        like = self._like
+        like = self.like
         if like is not None and (like.shape[1:] != samples.shape[1:] or like.dtype != samples.dtype):
             raise BatchError(
                 f"x has samples of shape {tuple(samples.shape[1:])} and type {samples.dtype}; "
@@ -235,6 +265,21 @@ class Learner:
             self._scores_of = self.method.predictor(self.answering_net(), self.memory)
         parts = [self._scores_of(part.to(self.device)) for part in torch.split(samples, 256)]
         return torch.cat(parts).cpu() if len(samples) else torch.empty(0, net.seen)
+
+
+def _built_in_method(saved: Mapping[str, Any]) -> Method:
+    from holdfast.methods import METHODS
+
+    for method in METHODS.values():
+        if method.__name__ == saved["name"]:
+            return method(**saved["options"])
+    raise CheckpointError(f"the method {saved['name']} is not built in: pass it, load(path, method=...)")
+
+
+def _built_in_augment(name: str | None) -> Augment | None:
+    if name is None or name == crop_and_flip.__name__:
+        return None if name is None else crop_and_flip
+    raise CheckpointError(f"the augmentation {name} is not built in: pass it, load(path, augment=...)")
 
 
 @contextmanager

@@ -1,6 +1,5 @@
 """What the learner keeps of the past. Every operation costs O(batch + classes), whatever the capacity."""
 
-import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import partial
@@ -46,6 +45,11 @@ class Memory(ABC):
 
     def __len__(self) -> int:
         return int(self._counts[1])
+
+    @property
+    def settings(self) -> dict[str, int | None]:
+        """What it was made with."""
+        return {"capacity": self._asked, "nbytes": self.byte_budget}
 
     @property
     def nbytes(self) -> int:
@@ -100,11 +104,12 @@ class Memory(ABC):
         held = {f"column/{name}": column[: len(self)] for name, column in self._columns.items()}
         members = [np.array(members, np.int64) for members in self._index.members]
         index = np.concatenate(members) if members else np.empty(0, np.int64)
-        return held | {"counts": self._counts, "class_counts": self.class_counts, "index": index}
+        counts = {"capacity": np.array([self.capacity]), "counts": self._counts, "class_counts": self.class_counts}
+        return held | counts | {"index": index}
 
-    def restore(self, state: Mapping[str, Array], capacity: int) -> None:
+    def restore(self, state: Mapping[str, Array]) -> None:
         """Becomes what `state` was taken of."""
-        self.capacity = capacity
+        capacity = self.capacity = int(state["capacity"][0])
         self._counts = state["counts"].copy()
         prefix = "column/"
         held = {name.removeprefix(prefix): rows for name, rows in state.items() if name.startswith(prefix)}
@@ -113,11 +118,6 @@ class Memory(ABC):
         counts = state["class_counts"]
         self._index.make_room(len(counts), Journal())
         self._index.add(state["index"], np.repeat(np.arange(len(counts)), counts), Journal())
-
-    def hash_into(self, digest: "hashlib._Hash") -> None:
-        digest.update(f"{type(self).__name__} {self.capacity}".encode())
-        for name, values in sorted(self.state().items()):
-            digest.update(f"{name} {values.shape}".encode() + values.tobytes())
 
     @abstractmethod
     def _admit(self, incoming: dict[str, Array], rng: np.random.Generator, journal: Journal) -> None:

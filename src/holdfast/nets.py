@@ -3,12 +3,13 @@
 import copy
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from holdfast.errors import InputError
+from holdfast.errors import CheckpointError, InputError
 from holdfast.losses import unit
 from holdfast.seeds import generator, torch_seeded
 
@@ -41,7 +42,8 @@ def slim_resnet18(shape: tuple[int, ...] = (3, 32, 32), seed: int = 0, width: in
         ]
         stem = nn.Conv2d(shape[0], width, 3, padding=1, bias=False)
         net = nn.Sequential(stem, nn.BatchNorm2d(width), nn.ReLU(), *stages, nn.AvgPool2d(4), nn.Flatten())
-    return net.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
+    net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return _with_recipe(net, "slim-resnet18", shape, seed, width)
 
 
 def small_cnn(shape: tuple[int, ...] = (1, 28, 28), seed: int = 0, width: int = 32) -> nn.Sequential:
@@ -54,15 +56,17 @@ def small_cnn(shape: tuple[int, ...] = (1, 28, 28), seed: int = 0, width: int = 
             conv = nn.Conv2d(width_in, width_out, 3, stride=2, padding=1, bias=False)
             layers += [conv, nn.BatchNorm2d(width_out), nn.ReLU()]
         net = nn.Sequential(*layers, nn.Flatten())
-    return net.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
+    net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return _with_recipe(net, "small-cnn", shape, seed, width)
 
 
 def mlp(shape: tuple[int, ...], seed: int = 0, width: int = 128) -> nn.Sequential:
     """Two hidden layers for vectors (anything else is flattened)."""
     with torch_seeded(seed, "net"):
-        return nn.Sequential(
+        net = nn.Sequential(
             nn.Flatten(), nn.Linear(math.prod(shape), width), nn.ReLU(), nn.Linear(width, width), nn.ReLU()
         )
+    return _with_recipe(net, "mlp", shape, seed, width)
 
 
 NETS: dict[str, Callable[..., nn.Module]] = {
@@ -70,6 +74,25 @@ NETS: dict[str, Callable[..., nn.Module]] = {
     "small-cnn": small_cnn,
     "mlp": mlp,
 }
+
+
+Recipe = dict[str, Any]
+
+
+def _with_recipe(net: nn.Sequential, name: str, shape: tuple[int, ...], seed: int, width: int) -> nn.Sequential:
+    net.recipe = {"name": name, "shape": list(shape), "seed": seed, "width": width}  # type: ignore[assignment]
+    return net
+
+
+def recipe(encoder: nn.Module) -> Recipe | None:
+    """How a built-in net is made again; None for others."""
+    return getattr(encoder, "recipe", None)
+
+
+def built_in(recipe: Recipe | None) -> nn.Module:
+    if recipe is None:
+        raise CheckpointError("the encoder is not built in: pass it, load(path, encoder=...)")
+    return NETS[recipe["name"]](tuple(recipe["shape"]), seed=recipe["seed"], width=recipe["width"])
 
 
 def default_net(shape: tuple[int, ...]) -> str:

@@ -13,6 +13,10 @@ def mean_and_error(values: Sequence[float]) -> tuple[float, float | None]:
     return mean, math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (n - 1) / n)
 
 
-def show(values: Sequence[float], scale: float = 100) -> str:
-    mean, error = mean_and_error([scale * v for v in values])
+def show(values: Sequence[float | None], scale: float = 100) -> str:
+    """In per cent; – where there is nothing to measure."""
+    known = [scale * v for v in values if v is not None]
+    if not known:
+        return "–"
+    mean, error = mean_and_error(known)
     return f"{mean:.1f}" if error is None else f"{mean:.1f} ± {error:.1f}"

@@ -1,12 +1,14 @@
 """The table at the end of a run."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich import box
 from rich.table import Table
 
+from holdfast.measure.ledger import Ledger
 from holdfast.report.statistics import mean_and_error, show
 from holdfast.runs.records import Record
+from holdfast.runs.spec import RunSpec
 
 
 def by_title(records: Sequence[Record]) -> dict[str, list[Record]]:
@@ -45,5 +47,24 @@ def summary(records: Sequence[Record]) -> Table:
     return table
 
 
+def costs(spec: RunSpec, ledgers: Mapping[str, Ledger]) -> Table:
+    """What runs would compute, by what it is for."""
+    table = Table(
+        title=f"{spec.stream}, {spec.memory} samples a class in memory, a query every {spec.eval_every} updates",
+        caption="multiply-adds; retrieval: forwards that choose or teach; query: getting ready to answer"
+        + ("; †: is told the task" if any("†" in title for title in ledgers) else ""),
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+    )
+    table.add_column("method", overflow="fold", min_width=12)
+    accounts = ("forward", "backward", "retrieval", "query")
+    for column in (*accounts, "total", "MB"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for title, ledger in ledgers.items():
+        parts = [_macs(ledger.macs[account]) for account in accounts]
+        table.add_row(title, *parts, _macs(ledger.train_macs), f"{ledger.mean_bytes / 1e6:.2f}")
+    return table
+
+
 def _macs(count: float) -> str:
-    return f"{count / 1e12:.2f} T" if count >= 1e11 else f"{count / 1e9:.2f} G"
+    return f"{count / 1e12:.2f} T" if count >= 1e12 else f"{count / 1e9:.2f} G"

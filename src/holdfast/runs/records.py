@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from holdfast import files
 from holdfast.errors import InputError
 from holdfast.runs.spec import RunSpec, code_hash
 
@@ -13,15 +14,7 @@ Record = dict[str, Any]
 
 
 def write_json(path: Path, content: object) -> None:
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with partial.open("w") as file:
-            json.dump(content, file, indent=None, separators=(",", ":"))
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    files.write(path, json.dumps(content, separators=(",", ":")).encode())
 
 
 class Records:

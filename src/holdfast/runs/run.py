@@ -83,12 +83,15 @@ def run(spec: RunSpec, root: Path, report: Report = lambda progress: None) -> di
         report(Progress(learner.step, len(stream), aa, time.perf_counter() - started))
 
     task_ends = sorted(stream.task_ends)
+    anytime = learner.method.anytime
+    aaa = metrics.averaged_anytime_accuracy(evaluations, stream.tasks, spec.eval_every)
+    forgetting = metrics.forgetting(evaluations, stream.tasks, task_ends)
     return {
         **spec.as_json(),
         "title": spec.title,
         "acc": metrics.anytime_accuracy(evaluations[-1], stream.tasks),
-        "aaa": metrics.averaged_anytime_accuracy(evaluations, stream.tasks, spec.eval_every) * learner.method.anytime,
-        "forgetting": metrics.forgetting(evaluations, stream.tasks, task_ends),
+        "aaa": aaa if anytime else 0.0,
+        "forgetting": forgetting if anytime else None,
         "train_macs": ledger.train_macs,
         "eval_macs": ledger.macs["evaluation"],
         "macs": dict(ledger.macs),

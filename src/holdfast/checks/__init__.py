@@ -1,0 +1,70 @@
+"""What every method has to hold, as checks that anybody can run.
+
+On the command line `holdfast check NAME` or `holdfast check file.py:Class`, in pytest
+
+    from holdfast import checks
+
+    @pytest.mark.parametrize("check", checks.ALL)
+    def test_my_method(check):
+        check(MyMethod())
+
+A check raises AssertionError with a sentence that says what does not hold.
+"""
+
+from collections.abc import Callable
+
+from holdfast.checks.promises import (
+    a_class_comes_back,
+    bad_batches_change_nothing,
+    callers_arrays_stay_theirs,
+    every_step_costs_the_same,
+    failures_change_nothing,
+    images_and_vectors,
+    labels_are_only_names,
+    memory_keeps_its_budget,
+    one_class_only,
+    one_sample_at_a_time,
+    predicting_changes_nothing,
+    same_seed_same_future,
+    saved_is_same,
+    what_is_no_number_changes_nothing,
+)
+from holdfast.methods.base import Method
+
+__all__ = [
+    "ALL",
+    "Check",
+    "a_class_comes_back",
+    "bad_batches_change_nothing",
+    "callers_arrays_stay_theirs",
+    "every_step_costs_the_same",
+    "failures_change_nothing",
+    "images_and_vectors",
+    "labels_are_only_names",
+    "memory_keeps_its_budget",
+    "one_class_only",
+    "one_sample_at_a_time",
+    "predicting_changes_nothing",
+    "same_seed_same_future",
+    "saved_is_same",
+    "what_is_no_number_changes_nothing",
+]
+
+Check = Callable[[Method], None]
+
+ALL: tuple[Check, ...] = (
+    same_seed_same_future,
+    predicting_changes_nothing,
+    bad_batches_change_nothing,
+    failures_change_nothing,
+    what_is_no_number_changes_nothing,
+    labels_are_only_names,
+    callers_arrays_stay_theirs,
+    saved_is_same,
+    memory_keeps_its_budget,
+    every_step_costs_the_same,
+    one_sample_at_a_time,
+    one_class_only,
+    a_class_comes_back,
+    images_and_vectors,
+)

@@ -1,0 +1,35 @@
+"""`holdfast check`: every promise, one line each."""
+
+import traceback
+
+import torch
+from rich.console import Console
+
+from holdfast import checks, methods
+from holdfast.runs.spec import parse_method
+
+
+def check(text: str) -> int:
+    torch.set_num_threads(1)
+    method = methods.make(*parse_method(text))
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    failed = 0
+    for promise in checks.ALL:
+        name = promise.__name__.replace("_", " ")
+        with console.status(name):
+            why = _why_not(promise, method)
+        console.print(f"✓ {name}" if why is None else f"✗ {name}: {why}")
+        failed += why is not None
+    console.print(f"{method}: {len(checks.ALL) - failed} of {len(checks.ALL)} hold")
+    return 1 if failed else 0
+
+
+def _why_not(promise: checks.Check, method: methods.Method) -> str | None:
+    try:
+        promise(method)
+    except AssertionError as broken:
+        return str(broken)
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        return f"{type(error).__name__}: {error} ({where.filename}, line {where.lineno})"
+    return None

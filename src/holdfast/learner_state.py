@@ -1,0 +1,140 @@
+"""Everything that determines a learner's future, as tensors and plain values, and back."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Hashable, Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from holdfast.batch import Task
+from holdfast.errors import CheckpointError
+from holdfast.nets import Net
+
+if TYPE_CHECKING:
+    from holdfast.learner import Learner
+
+Values = dict[str, Any]
+
+
+def pack(learner: Learner) -> tuple[dict[str, Tensor], Values]:
+    """The labels are not in it: they may be anything."""
+    tensors = {f"net/{name}": tensor for name, tensor in learner.net.state_dict().items()}
+    task = learner.task
+    if task is not None and task.teacher is not None:
+        tensors |= {f"teacher/{name}": tensor for name, tensor in task.teacher.state_dict().items()}
+    scalars: dict[str, Any] = {}
+    for number, state in _optimizer_states(learner).items():
+        for key, value in state.items():
+            if isinstance(value, Tensor):
+                tensors[f"optimizer/{number}/{key}"] = value
+            else:
+                scalars[f"{number}/{key}"] = value
+    tensors |= {f"memory/{name}": torch.from_numpy(array) for name, array in learner.memory.state().items()}
+    like = learner.like
+    return tensors, {
+        "method": {"name": type(learner.method).__name__, "options": asdict(learner.method)},
+        "step": learner.step,
+        "seed": learner.seed,
+        "seen": learner.net.seen,
+        "sample": None if like is None else {"shape": list(like.shape[1:]), "type": str(like.dtype)},
+        "task": None if task is None else {"id": task.id, "starts": list(task.starts)},
+        "memory": {"kind": type(learner.memory).__name__, **learner.memory.settings},
+        "optimizer": {"kind": type(learner.optimizer).__name__, "groups": _groups(learner), "scalars": scalars},
+    }
+
+
+def unpack(learner: Learner, tensors: Mapping[str, Tensor], values: Values, labels: list[Hashable]) -> None:
+    """Gives a fresh learner, made with the same settings, the state that was packed."""
+    ours = pack(learner)[1]
+    for part, what in (("method", "name"), ("method", "options"), ("memory", "kind"), ("optimizer", "kind")):
+        here, there = ours[part][what], values[part][what]
+        if here != there:
+            raise CheckpointError(f"the {part} does not fit the checkpoint: {here} here and {there} there")
+    learner.labels.admit(labels)
+    learner.step = values["step"]
+    if (sample := values["sample"]) is not None:
+        learner.like = torch.empty(0, *sample["shape"], dtype=_dtype(sample["type"]))
+    _load_net(learner.net, _under("net/", tensors), values["seen"], learner.optimizer)
+    _load_optimizer(learner, _under("optimizer/", tensors), values["optimizer"])
+    learner.memory.restore({name: tensor.numpy() for name, tensor in _under("memory/", tensors).items()})
+    if (task := values["task"]) is not None:
+        kept = _under("teacher/", tensors)
+        teacher = _teacher(learner, kept, task["starts"][-1]) if kept else None
+        learner.task = Task(task["id"], tuple(task["starts"]), teacher)
+
+
+def encode(label: Hashable) -> Any:
+    """A label as JSON. Types that equal each other stay apart."""
+    if isinstance(label, tuple):
+        return {"tuple": [encode(item) for item in label]}
+    if isinstance(label, bytes):
+        return {"bytes": label.hex()}
+    if isinstance(label, str | int | float | bool) or label is None:
+        return label
+    raise CheckpointError(
+        f"labels of type {type(label).__name__} cannot be saved; str, int, float, bytes and tuples can"
+    )
+
+
+def decode(value: Any) -> Hashable:
+    if isinstance(value, dict):
+        kind, content = next(iter(value.items()))
+        return bytes.fromhex(content) if kind == "bytes" else tuple(decode(item) for item in content)
+    label: Hashable = value
+    return label
+
+
+def _teacher(learner: Learner, state: dict[str, Tensor], seen: int) -> Net:
+    net = learner.net
+    teacher = Net(copy.deepcopy(net.encoder), type(net.head)(learner.seed).to(learner.device))
+    _load_net(teacher, state, seen, torch.optim.SGD(teacher.parameters()))
+    return teacher.eval().requires_grad_(False)
+
+
+def _load_net(net: Net, state: dict[str, Tensor], seen: int, optimizer: torch.optim.Optimizer) -> None:
+    head = state["head.weight"]
+    if head.numel():
+        net.head.grow(seen, len(head), head.shape[1], optimizer)
+    ours = {name: tuple(t.shape) for name, t in net.state_dict().items()}
+    theirs = {name: tuple(t.shape) for name, t in state.items()}
+    for name in ours | theirs:
+        if ours.get(name) != theirs.get(name):
+            raise CheckpointError(
+                f"the encoder does not fit the checkpoint: {name} has shape {ours.get(name, 'none')} "
+                f"here and {theirs.get(name, 'none')} there"
+            )
+    net.load_state_dict(state)
+
+
+def _load_optimizer(learner: Learner, tensors: dict[str, Tensor], values: Values) -> None:
+    states: dict[int, dict[str, Any]] = {}
+    for name, value in {**tensors, **values["scalars"]}.items():
+        number, key = name.split("/")
+        states.setdefault(int(number), {})[key] = value
+    groups = [{**group, "params": []} for group in values["groups"]]
+    count = 0
+    for group, live in zip(groups, learner.optimizer.param_groups, strict=True):
+        group["params"] = list(range(count, count := count + len(live["params"])))
+    learner.optimizer.load_state_dict({"state": states, "param_groups": groups})
+
+
+def _optimizer_states(learner: Learner) -> dict[int, dict[str, Any]]:
+    states: dict[int, dict[str, Any]] = learner.optimizer.state_dict()["state"]
+    return states
+
+
+def _groups(learner: Learner) -> list[Values]:
+    groups = learner.optimizer.state_dict()["param_groups"]
+    return [{key: value for key, value in group.items() if key != "params"} for group in groups]
+
+
+def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+
+
+def _dtype(name: str) -> torch.dtype:
+    return torch.uint8 if name == "torch.uint8" else torch.float32

@@ -1,0 +1,89 @@
+"""`holdfast cost`: what a run would compute, without computing it."""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from rich.progress import Progress
+from torch import Tensor, nn
+
+from holdfast.datasets.get import data_root
+from holdfast.learner import Learner
+from holdfast.measure.ledger import Ledger
+from holdfast.nets import Encoder
+from holdfast.report.tables import costs
+from holdfast.runs.command import DEFAULT_METHODS
+from holdfast.runs.run import prepare
+from holdfast.runs.spec import RunSpec, parse_method
+
+
+class WithoutArithmetic(Encoder):
+    """Gives features of the right shape but computes none. A ledger books what the real encoder would compute."""
+
+    def __init__(self, stands_for: Encoder, like: Tensor) -> None:
+        super().__init__(nn.Identity())
+        self.stands_for = stands_for
+        with torch.no_grad():
+            self._features = stands_for.eval()(like).shape[1]
+
+    def forward(self, x: Tensor) -> Tensor:
+        learned = next(p for p in self.stands_for.parameters())
+        return learned.flatten()[:1].expand(len(x), self._features) * 0
+
+
+def estimate(spec: RunSpec, root: Path, advance: Callable[[], None] = lambda: None) -> Ledger:
+    """The ledger of a run: the method and its memory see the whole stream, only the encoder rests."""
+    learner, stream, evaluator = prepare(spec, root)
+    shape = stream.dataset.sample_shape
+    learner.net.encoder = WithoutArithmetic(learner.net.encoder, torch.zeros(1, *shape))
+    ledger = Ledger()
+    query_costs: dict[tuple[int, int], int] = {}
+    for i in range(len(stream)):
+        x, y, task = stream.batch(i)
+        with ledger.watch("training"):
+            learner.observe(x, y, task=task)
+        if evaluator.due(learner.step):
+            ledger.weigh(learner)
+            if evaluator.answers_now(learner):
+                _book_query(learner, ledger, query_costs)
+        advance()
+    return ledger
+
+
+def _book_query(learner: Learner, ledger: Ledger, known: dict[tuple[int, int], int]) -> None:
+    """What getting ready to answer costs depends on how much is held and how many classes there are."""
+    size = len(learner.memory), learner.net.seen
+    if size not in known:
+        before = ledger.macs["query"]
+        with ledger.watch("query"):
+            learner.method.predictor(learner.answering_net(), learner.memory)
+        known[size] = ledger.macs["query"] - before
+    else:
+        ledger.macs["query"] += known[size]
+
+
+def cost(options: argparse.Namespace) -> int:
+    torch.set_num_threads(1)
+    root = data_root(options.data)
+    specs = [
+        RunSpec(
+            stream=options.stream,
+            method=name,
+            options=chosen,
+            memory=options.memory,
+            eval_every=options.eval_every,
+            net=options.net,
+        )
+        for name, chosen in map(parse_method, options.method or DEFAULT_METHODS)
+    ]
+    steps = [len(prepare(spec, root)[1]) for spec in specs]
+    console = Console()
+    ledgers = {}
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        for spec, total in zip(specs, steps, strict=True):
+            bar = progress.add_task(spec.title, total=total)
+            ledgers[spec.title] = estimate(spec, root, lambda bar=bar: progress.advance(bar))  # type: ignore[misc]
+    console.print(costs(specs[0], ledgers))
+    return 0

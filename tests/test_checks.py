@@ -1,0 +1,207 @@
+"""Every built-in method passes every check; a method that breaks a promise fails the check of that promise."""
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from holdfast import ER, ERACE, ERAML, SSIL, Batch, Learner, Method, Reservoir, checks
+from holdfast.class_index import Array, Journal
+from holdfast.cli import main
+from holdfast.memory import Memory
+from holdfast.methods import METHODS, Scores
+from holdfast.nets import Net
+
+VARIANTS: dict[str, Method] = {
+    **{name: method() for name, method in METHODS.items()},
+    "er:head=cosine": ER(head="cosine"),
+    "er-ace:compete=batch+unseen": ERACE(compete="batch+unseen"),
+    "er-aml:loss=triplet": ERAML(metric="triplet", negatives="all"),
+    "er-aml:fetch=incoming-first": ERAML(fetch="incoming-first"),
+    "ss-il:distil=true": SSIL(distil=True),
+}
+
+
+def name_of(item: object) -> str:
+    return getattr(item, "__name__", str(item))
+
+
+@pytest.mark.parametrize("check", checks.ALL, ids=name_of)
+@pytest.mark.parametrize("method", VARIANTS)
+def test_every_method_holds_what_every_method_has_to_hold(method: str, check: checks.Check) -> None:
+    check(VARIANTS[method])
+
+
+@dataclass(frozen=True, kw_only=True)
+class GlobalRandomness(ER):
+    def loss(self, net: Net, new: Batch, old: Batch | None = None) -> Tensor:
+        return super().loss(net, new, old) * float(np.random.rand())
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnsFromQuestions(ER):
+    def predictor(self, net: Net, memory: Memory) -> Scores:
+        net.head.weight.data.mul_(1.001)
+        return super().predictor(net, memory)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WritesWithoutJournal(ER):
+    def recall(self, net: Net, new: Batch, memory: Memory, rng: np.random.Generator) -> Any:
+        recalled = super().recall(net, new, memory, rng)
+        if recalled:
+            memory.add(replace(new, task=None), rng)
+        return recalled
+
+
+@dataclass(frozen=True, kw_only=True)
+class HidesInfinity(ER):
+    def learn(self, new: Batch, at: Any) -> Any:
+        loss, extra = super().learn(new, at)
+        at.net.head.weight.data.add_(loss.detach() * 0)
+        for parameter in at.net.parameters():
+            parameter.grad.nan_to_num_(0)
+        return torch.zeros(()), extra
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnowsFourClasses(ER):
+    def loss(self, net: Net, new: Batch, old: Batch | None = None) -> Tensor:
+        if net.seen > 4:
+            raise ValueError("there are four classes")
+        return super().loss(net, new, old)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemembersInSecret(ER):
+    steps: list[int] = field(default_factory=list, repr=False, compare=False)
+
+    def loss(self, net: Net, new: Batch, old: Batch | None = None) -> Tensor:
+        self.steps.append(len(new))
+        return super().loss(net, new, old) * len(self.steps)
+
+
+class Boundless(Reservoir):
+    def _admit(self, incoming: dict[str, Array], rng: np.random.Generator, journal: Journal) -> None:
+        if self.capacity < 10_000:
+            self.capacity = 10_000
+            self._columns = {name: np.resize(c, (self.capacity, *c.shape[1:])) for name, c in self._columns.items()}
+            self._index._place = np.resize(self._index._place, self.capacity)
+        super()._admit(incoming, rng, journal)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeepsEverything(ER):
+    memory_kind: ClassVar[type[Memory]] = Boundless
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplaysEverything(ER):
+    memory_kind: ClassVar[type[Memory]] = Boundless
+
+    def recall(self, net: Net, new: Batch, memory: Memory, rng: np.random.Generator) -> Any:
+        return {"old": memory.at(np.arange(len(memory)))} if len(memory) else {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class NeedsTwoSamples(ER):
+    def loss(self, net: Net, new: Batch, old: Batch | None = None) -> Tensor:
+        return super().loss(net, new, old) + 1e-3 / (len(new) - 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NeedsTwoClasses(ER):
+    def loss(self, net: Net, new: Batch, old: Batch | None = None) -> Tensor:
+        return super().loss(net, new, old) / (net.seen - 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewClassesOnly(ER):
+    def recall(self, net: Net, new: Batch, memory: Memory, rng: np.random.Generator) -> Any:
+        if len(memory) and int(new.y.min()) < int(memory.at(np.arange(len(memory))).y.max()) - 1:
+            raise ValueError("classes never come back")
+        return super().recall(net, new, memory, rng)
+
+
+@dataclass(frozen=True, kw_only=True)
+class VectorsOnly(ER):
+    def loss(self, net: Net, new: Batch, old: Batch | None = None) -> Tensor:
+        assert new.x.ndim == 2, "vectors only"
+        return super().loss(net, new, old)
+
+
+@contextmanager
+def a_learner_that_takes_anything() -> Iterator[None]:
+    def check(learner: Learner, x: Any) -> Tensor:
+        return torch.as_tensor(np.nan_to_num(np.array(x, np.float32)))
+
+    with patch.object(Learner, "_check", check):
+        yield
+
+
+@contextmanager
+def a_learner_that_keeps_the_callers_array() -> Iterator[None]:
+    def check(learner: Learner, x: Any) -> Tensor:
+        return torch.from_numpy(x)
+
+    def remember(method: Method, net: Net, new: Batch) -> Batch:
+        new.x.zero_()
+        return new
+
+    with patch.object(Learner, "_check", check), patch.object(ER, "remember", remember):
+        yield
+
+
+BROKEN: dict[checks.Check, tuple[Callable[[], Method], Callable[[], AbstractContextManager[None]]]] = {
+    checks.same_seed_same_future: (GlobalRandomness, nullcontext),
+    checks.predicting_changes_nothing: (LearnsFromQuestions, nullcontext),
+    checks.bad_batches_change_nothing: (ER, a_learner_that_takes_anything),
+    checks.failures_change_nothing: (WritesWithoutJournal, nullcontext),
+    checks.what_is_no_number_changes_nothing: (HidesInfinity, nullcontext),
+    checks.labels_are_only_names: (KnowsFourClasses, nullcontext),
+    checks.callers_arrays_stay_theirs: (ER, a_learner_that_keeps_the_callers_array),
+    checks.saved_is_same: (RemembersInSecret, nullcontext),
+    checks.memory_keeps_its_budget: (KeepsEverything, nullcontext),
+    checks.every_step_costs_the_same: (ReplaysEverything, nullcontext),
+    checks.one_sample_at_a_time: (NeedsTwoSamples, nullcontext),
+    checks.one_class_only: (NeedsTwoClasses, nullcontext),
+    checks.a_class_comes_back: (NewClassesOnly, nullcontext),
+    checks.images_and_vectors: (VectorsOnly, nullcontext),
+}
+
+
+def test_there_is_a_broken_method_for_every_check() -> None:
+    assert list(BROKEN) == list(checks.ALL)
+
+
+@pytest.mark.parametrize("check", checks.ALL, ids=name_of)
+def test_a_method_that_breaks_a_promise_fails_its_check(check: checks.Check) -> None:
+    broken, circumstances = BROKEN[check]
+    with circumstances(), pytest.raises(Exception) as raised:
+        check(broken())
+    assert not isinstance(raised.value, TypeError | AttributeError), "the method is broken in another way than meant"
+
+
+def test_the_command_says_what_does_not_hold(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from holdfast import ER\n"
+        "class Mine(ER):\n"
+        "    def loss(self, net, new, old=None):\n"
+        "        return super().loss(net, new, old) / (len(new) - 1)\n"
+    )
+    quick = functools.partial(patch.object, checks, "ALL")
+    with quick((checks.one_class_only, checks.one_sample_at_a_time)):
+        assert main(["check", f"{file}:Mine"]) == 1
+        out = capsys.readouterr().out
+        assert "✓ one class only" in out and "✗ one sample at a time: " in out and "1 of 2 hold" in out
+        assert main(["check", "er"]) == 0
+    assert main(["check", "er-acd"]) == 2
