@@ -2,13 +2,13 @@
 
 import torch
 
-from bench import evaluation, memory, startup, update
+from bench import evaluation, memory, methods, startup, update
 
 
 def main() -> None:
     torch.set_num_threads(1)
     print(f"torch {torch.__version__}, {torch.backends.cpu.get_cpu_capability()}, one thread")
-    for module in (startup, evaluation, update, memory):
+    for module in (startup, evaluation, update, methods, memory):
         for row in module.bench():
             sign = "≥" if row.at_least else "≤"
             verdict = "holds" if row.holds else "FALLS SHORT"

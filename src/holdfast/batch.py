@@ -11,6 +11,7 @@ class Task:
     """Where the stream is. Only methods that declare needs_task_ids are told.
 
     Classes are numbered by their first appearance, so those of task k are starts[k], ..., starts[k + 1] - 1.
+    A task that comes back counts as another one: its classes are those of an earlier task by then.
     """
 
     id: int

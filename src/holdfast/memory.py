@@ -100,7 +100,7 @@ class Memory(ABC):
         journal.set(self._counts, 0, self.offered + len(batch))
 
     def state(self) -> dict[str, Array]:
-        """Everything it holds, as arrays."""
+        """Everything it holds, as views of its arrays."""
         held = {f"column/{name}": column[: len(self)] for name, column in self._columns.items()}
         members = [np.array(members, np.int64) for members in self._index.members]
         index = np.concatenate(members) if members else np.empty(0, np.int64)
@@ -201,7 +201,7 @@ class ClassBalanced(Memory):
             met = max(met, label + 1)
             if len(self) < self.capacity:
                 slot = len(self)
-            elif self.count(label) < self.capacity // met:
+            elif self.count(label) * met < self.capacity:
                 largest = self._index.members[int(self.class_counts.argmax())]
                 slot = largest[int(rng.integers(len(largest)))]
             else:

@@ -114,9 +114,10 @@ def make(name: str, options: Mapping[str, str] | None = None) -> Method:
 
 def _parse(option: str, text: str, kind: Any) -> Any:
     if get_origin(kind) is Literal:
-        if text not in get_args(kind):
-            raise UnknownName(f"value of {option}", text, get_args(kind))
-        return text
+        choices = {str(choice): choice for choice in get_args(kind)}
+        if text not in choices:
+            raise UnknownName(f"value of {option}", text, choices)
+        return choices[text]
     kinds = get_args(kind) or (kind,)
     if type(None) in kinds and text.lower() == "none":
         return None

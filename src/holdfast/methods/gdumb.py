@@ -3,6 +3,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -48,8 +49,8 @@ class GDumb(Method):
         for turn in range(self.rounds):
             sgd.param_groups[0]["lr"] = at.lr * share_of_lr(turn)
             order = at.rng.permutation(len(at.memory))
-            for start in range(0, len(order), self.batch):
-                batch = at.view(f"query/{turn}/{start}", at.memory.at(order[start : start + self.batch]))
+            for part, slots in enumerate(np.array_split(order, math.ceil(len(order) / self.batch))):
+                batch = at.view(f"query/{turn}/{part}", at.memory.at(slots))
                 sgd.zero_grad()
                 self.loss(net, batch).backward()  # type: ignore[no-untyped-call]
                 torch.nn.utils.clip_grad_norm_(net.parameters(), self.clip)

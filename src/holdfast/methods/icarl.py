@@ -27,7 +27,8 @@ class ICaRL(Method):
         return True
 
     def loss(self, net: Net, new: Batch, old: Batch | None = None) -> Tensor:
-        loss = binary_cross_entropy(net(new.x), F.one_hot(new.y, net.seen).float())
+        logits = net(new.x)
+        loss = binary_cross_entropy(logits, F.one_hot(new.y, net.seen).to(logits))
         if old is None or new.task is None or new.task.teacher is None:
             return loss
         with torch.no_grad():

@@ -29,7 +29,8 @@ class MIR(Method):
         loss = self.loss(net, at.view("new", new))
         loss.backward()  # type: ignore[no-untyped-call]
         start = new.task.start if new.task else None
-        if (drawn := at.memory.sample(self.candidates, at.rng, below=start)) is not None:
+        drawn = at.memory.sample(self.candidates if self.replay else 0, at.rng, below=start)
+        if drawn is not None:
             old = self._most_harmed(net, at.view("old", drawn), at.lr)
             replayed = cross_entropy(net(old.x), old.y)
             replayed.backward()  # type: ignore[no-untyped-call]

@@ -28,8 +28,10 @@ class SCR(Method):
     def recall(self, net: Net, new: Batch, memory: Memory, rng: np.random.Generator) -> Mapping[str, Batch]:
         recalled = dict(super().recall(net, new, memory, rng))
         if self.views == 2:
-            again = [new, *recalled.values()]
-            recalled["again"] = Batch(torch.cat([b.x for b in again]), torch.cat([b.y for b in again]))
+            both, device = [new, *recalled.values()], new.x.device
+            x = torch.cat([batch.x.to(device) for batch in both])
+            y = torch.cat([batch.y.to(device) for batch in both])
+            recalled["again"] = Batch(x, y)
         return recalled
 
     def loss(self, net: Net, new: Batch, old: Batch | None = None, again: Batch | None = None) -> Tensor:

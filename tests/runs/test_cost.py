@@ -1,0 +1,55 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from holdfast.cli import main
+from holdfast.datasets.base import Dataset
+from holdfast.methods import METHODS
+from holdfast.runs.cost import estimate
+from holdfast.runs.run import run
+from holdfast.runs.spec import RunSpec, parse_method
+
+
+@pytest.fixture
+def npz(blobs: Dataset, tmp_path: Path) -> str:
+    file = tmp_path / "blobs.npz"
+    np.savez(file, train_x=blobs.train_x, train_y=blobs.train_y, test_x=blobs.test_x, test_y=blobs.test_y)
+    return f"arrays:{file}"
+
+
+OPTIONS = ["er-aml:fetch=incoming-first", "ss-il:distil=true", "gdumb:query=retrain,rounds=4", "scr:views=1"]
+
+
+@pytest.mark.parametrize("method", [*(name for name in METHODS if name != "gdumb"), "gdumb:rounds=4", *OPTIONS])
+def test_what_a_run_would_cost_is_what_it_costs(method: str, npz: str, tmp_path: Path) -> None:
+    name, options = parse_method(method)
+    spec = RunSpec(stream=npz, method=name, options=options, memory=4, eval_every=3, lr=0.001)
+    ledger, record = estimate(spec, tmp_path), run(spec, tmp_path)
+    assert {**ledger.macs, "evaluation": 0} == {**record["macs"], "evaluation": 0}
+    assert ledger.train_macs == record["train_macs"] > 0
+    assert ledger.mean_bytes == record["memory_bytes"]
+
+
+def test_published_and_true_parts_of_a_step(npz: str, tmp_path: Path) -> None:
+    """MIR forwards its candidates twice, a teacher forwards what it teaches, DER++ replays twice."""
+    forwards = {}
+    for method in ("er", "der++", "mir", "icarl", "a-gem"):
+        ledger = estimate(RunSpec(stream=f"{npz}:batch=10", method=method, memory=20), tmp_path)
+        forwards[method] = ledger.macs
+    assert forwards["der++"]["forward"] == pytest.approx(1.5 * forwards["er"]["forward"], rel=0.03)
+    assert forwards["a-gem"]["forward"] == forwards["er"]["forward"]
+    assert forwards["mir"]["retrieval"] == pytest.approx(10 * forwards["icarl"]["retrieval"], rel=0.2)
+    assert forwards["er"]["query"] == 0 < forwards["icarl"]["query"]
+
+
+def test_the_command_shows_it(npz: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cost", "--stream", npz, "--memory", "5", "--method", "er", "--method", "mir"]) == 0
+    out = capsys.readouterr().out
+    assert "mir†" in out and "†: is told the task" in out.replace("\n", " ")
+
+
+def test_methods_that_are_told_the_task_refuse_streams_without(npz: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for command in (["cost"], ["run", "--seeds", "1"]):
+        assert main([*command, "--stream", f"{npz}:order=iid", "--method", "icarl"]) == 2
+        assert "icarl is told the task" in capsys.readouterr().err
