@@ -3,10 +3,12 @@
 import torch
 
 from bench import evaluation, memory, methods, startup, update
+from holdfast.runs.pool import keep_freed_memory
 
 
 def main() -> None:
     torch.set_num_threads(1)
+    keep_freed_memory()  # as runs do
     print(f"torch {torch.__version__}, {torch.backends.cpu.get_cpu_capability()}, one thread")
     for module in (startup, evaluation, update, methods, memory):
         for row in module.bench():

@@ -88,7 +88,7 @@ def _context() -> ForkServerContext | SpawnContext:
     return context
 
 
-def _keep_freed_memory() -> None:
+def keep_freed_memory() -> None:
     """glibc returns large freed blocks to the system, and every step faults them in again: a tenth of its time."""
     trim_threshold, mmap_threshold = -1, -3
     with contextlib.suppress(OSError, AttributeError):  # other C libraries have no mallopt
@@ -102,7 +102,7 @@ def _work(spec: RunSpec, root: Path, connection: Connection) -> None:
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
     torch.set_num_threads(1)
-    _keep_freed_memory()
+    keep_freed_memory()
     last = 0.0
 
     def report(progress: Progress) -> None:
