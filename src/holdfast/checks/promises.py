@@ -5,9 +5,11 @@ import random
 from collections.abc import Hashable
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from holdfast.checks.faults import STAGES, Injected, bad_batches, fault, not_a_number
 from holdfast.checks.scenes import (
@@ -57,7 +59,7 @@ def predicting_changes_nothing(method: Method) -> None:
 def bad_batches_change_nothing(method: Method) -> None:
     learner = feed(learner_for(method), stream()[:6])
     before, task = learner.state_hash(), stream()[5].task
-    for what, (x, y) in bad_batches(stream()[5].x, stream()[5].y).items():
+    for what, (x, y) in bad_batches(stream()[5].x, list(stream()[5].y)).items():
         try:
             learner.observe(x, y, task=task)
         except HoldfastError:
@@ -122,6 +124,7 @@ def labels_are_only_names(method: Method) -> None:
 
 
 def callers_arrays_stay_theirs(method: Method) -> None:
+    """They may be read-only or not contiguous, they are not changed, and what becomes of them later does not matter."""
     ours, theirs = learner_for(method), learner_for(method)
     for step in stream():
         x, y = step.x.copy(), list(step.y)
@@ -129,13 +132,19 @@ def callers_arrays_stay_theirs(method: Method) -> None:
         assert np.array_equal(x, step.x) and y == step.y, "observe changed the arrays it was given"
         x[:] = 0
         y[:] = ["nonsense"] * len(y)
-        feed(theirs, [step])
-    assert ours.state_hash() == theirs.state_hash(), "what the caller does to x or y after observe reaches the learner"
+        feed(theirs, [Step(_read_only_and_strided(step.x), np.array(step.y), step.task)])
+    assert ours.state_hash() == theirs.state_hash(), "it matters how the caller's arrays lie or what becomes of them"
     questions = stream()[0].x.copy()
     answers = ours.predict_proba(questions)
     assert np.array_equal(questions, stream()[0].x), "predict changed the array it was given"
     answers[:] = 0
     assert ours.predict_proba(questions).any(), "predict hands out an array that the learner still uses"
+
+
+def _read_only_and_strided(x: NDArray[Any]) -> NDArray[Any]:
+    wide = np.repeat(x, 2, axis=1)
+    wide.setflags(write=False)
+    return wide[:, ::2]
 
 
 def saved_is_same(method: Method) -> None:

@@ -26,7 +26,7 @@ LENGTH = TASKS * BATCHES_A_TASK
 @dataclass(frozen=True, slots=True)
 class Step:
     x: Samples
-    y: Sequence[Hashable]
+    y: Sequence[Hashable] | NDArray[Any]
     task: int
 
 
