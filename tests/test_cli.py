@@ -121,6 +121,7 @@ def test_stopping_keeps_what_is_finished(own: list[str], signal_sent: signal.Sig
         "        time.sleep(60)\n"
     )
     command = [*HOLDFAST, *own, "--seeds", "1", "--jobs", "1", "--method", "er", "--method", "slow.py:Slow"]
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it, and so would ours
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         deadline = time.monotonic() + 300
         while not list(Path("out").glob("*.json")) and time.monotonic() < deadline:
