@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from holdfast.report.figures import anytime
+from holdfast.methods import METHODS
+from holdfast.report.figures import COLOURS, OTHER_COLOURS, anytime
 from holdfast.report.statistics import mean_and_error, show
 from holdfast.report.tables import summary
 
@@ -71,3 +72,8 @@ def test_a_picture_is_drawn_for_any_number_of_seeds_and_unknown_methods(seeds: i
     records = [record(t, s, 0.4) for t in ("er", "er:head=cosine", "mine.py:Own") for s in range(seeds)]
     anytime(records, tmp_path / "a.png")
     assert (tmp_path / "a.png").stat().st_size > 10_000
+
+
+def test_a_method_has_one_colour_everywhere() -> None:
+    assert list(COLOURS) == list(METHODS)
+    assert len(set(COLOURS.values()) | set(OTHER_COLOURS)) == len(COLOURS) + len(OTHER_COLOURS)

@@ -186,3 +186,4 @@ def test_nothing_to_replay_is_no_error() -> None:
     learner = learner_of(MIR(replay=0))
     learner.observe(samples(4, 0), [0, 1, 0, 1], task=0)
     learner.observe(samples(4, 1), [2, 3, 2, 3], task=1)
+    assert learner.classes == [0, 1, 2, 3]

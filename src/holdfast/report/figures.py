@@ -16,11 +16,21 @@ COLOURS = {
     "er": "#7f7f7f",
     "er-ace": "#d1495b",
     "er-aml": "#2e6f95",
+    "der": "#b39ddb",
+    "der++": "#8e5ea2",
+    "der++-ace": "#4a148c",
+    "mir": "#e08e45",
+    "icarl": "#17a2b8",
+    "ss-il": "#5d4037",
+    "gdumb": "#607d8b",
+    "a-gem": "#8d9b2f",
+    "scr": "#e377c2",
     "fine-tuning": "#b5a642",
     "iid": "#3a9d5d",
     "iid++": "#1f6f43",
+    "iid-offline": "#0b3d20",
 }
-OTHER_COLOURS = ["#8e5ea2", "#e08e45", "#17a2b8", "#5d4037", "#c2185b", "#607d8b"]
+OTHER_COLOURS = ["#c2185b", "#00695c", "#ff7043", "#3949ab", "#9e7b00", "#455a64"]
 STYLES = ["-", "--", ":", "-."]
 Measure = Callable[[Evaluation, metrics.Tasks], float | None]
 
