@@ -17,6 +17,18 @@ def test_forward_multiply_adds_against_fvcore(shape: tuple[int, ...]) -> None:
     assert measure(net, x)[0] == only
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("width", "whole", "convolutions"), [(20, 55_005_760, 54_620_160), (64, 556_651_520, 555_417_600)]
+)
+def test_forwards_in_the_unit_of_the_published_figures(width: int, whole: int, convolutions: int) -> None:
+    """fvcore in evaluation mode, which counts BatchNorm, too: what the methods' pages explain the paper's cost with."""
+    net = torch.nn.Sequential(slim_resnet18(width=width), torch.nn.Linear(8 * width, 10)).eval()
+    theirs = FlopCountAnalysis(net, torch.zeros(1, 3, 32, 32)).unsupported_ops_warnings(False)
+    assert theirs.total() == whole
+    assert theirs.by_operator()["conv"] == convolutions
+
+
 @pytest.mark.parametrize(
     "method",
     [ER(), ERACE(), ERAML(), ERAML(fetch="incoming-first"), FineTuning(), IIDPlusPlus()],

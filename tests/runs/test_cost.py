@@ -1,22 +1,12 @@
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from holdfast.cli import main
-from holdfast.datasets.base import Dataset
 from holdfast.methods import METHODS
 from holdfast.runs.cost import estimate
 from holdfast.runs.run import run
 from holdfast.runs.spec import RunSpec, parse_method
-
-
-@pytest.fixture
-def npz(blobs: Dataset, tmp_path: Path) -> str:
-    file = tmp_path / "blobs.npz"
-    np.savez(file, train_x=blobs.train_x, train_y=blobs.train_y, test_x=blobs.test_x, test_y=blobs.test_y)
-    return f"arrays:{file}"
-
 
 OPTIONS = ["er-aml:fetch=incoming-first", "ss-il:distil=true", "gdumb:query=retrain,rounds=4", "scr:views=1"]
 

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from holdfast.datasets.base import Dataset
 from holdfast.errors import InputError
 from holdfast.runs.pool import Failed, Finished, Started, run_all
 from holdfast.runs.records import Records, write_json
@@ -15,13 +14,6 @@ from holdfast.runs.run import Progress, run
 from holdfast.runs.spec import RunSpec
 
 TIMES = {"seconds", "train_seconds"}
-
-
-@pytest.fixture
-def npz(blobs: Dataset, tmp_path: Path) -> str:
-    file = tmp_path / "blobs.npz"
-    np.savez(file, train_x=blobs.train_x, train_y=blobs.train_y, test_x=blobs.test_x, test_y=blobs.test_y)
-    return f"arrays:{file}"
 
 
 def without_times(record: dict[str, Any]) -> dict[str, Any]:
