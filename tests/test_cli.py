@@ -11,6 +11,7 @@ import pytest
 
 from holdfast.cli import main
 from holdfast.datasets.base import Dataset
+from holdfast.runs.store import Store
 
 HOLDFAST = [sys.executable, "-m", "holdfast"]
 
@@ -43,7 +44,8 @@ def test_run_ends_with_a_table_a_picture_and_records(own: list[str], capsys: pyt
     records = json.loads(Path("all.json").read_text())
     assert [(r["method"], r["seed"]) for r in records] == [("er", 0), ("er-ace", 0), ("er", 1), ("er-ace", 1)]
     assert records[1]["options"] == {"head": "linear"}
-    assert len(list(Path("out").glob("*.json"))) == 4
+    assert main(["runs", "list", "--out", "out"]) == 0
+    assert "4 runs" in capsys.readouterr().out
 
 
 def test_what_is_there_is_not_run_again(own: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -52,7 +54,7 @@ def test_what_is_there_is_not_run_again(own: list[str], capsys: pytest.CaptureFi
     first = Path("all.json").read_text()
     capsys.readouterr()
     assert main(command) == 0
-    assert "1 of 1 runs are in out already" in capsys.readouterr().out
+    assert "1 of 1 runs are in out/runs.sqlite already" in capsys.readouterr().out
     assert Path("all.json").read_text() == first
     assert main([*command, "--fresh"]) == 0
     assert Path("all.json").read_text() != first  # at least the seconds differ
@@ -81,6 +83,10 @@ def test_what_is_there_is_not_run_again(own: list[str], capsys: pytest.CaptureFi
         (["--net", "slim-resnet18"], "32×32"),
         (["--augment"], "images"),
         (["--json", "nowhere/all.json"], "--json"),
+        (["--snapshot-every", "0"], "above 0 seconds"),
+        (["--log", "tensorbord"], "did you mean 'tensorboard'"),
+        (["--address", "auto"], "for --backend ray"),
+        (["--backend", "ray", "--address", "127.0.0.1:9"], "no Ray cluster answers there"),
         (["--bogus"], "--bogus"),
     ],
 )
@@ -97,6 +103,82 @@ def test_bad_input_is_one_line_exit_code_2_and_nothing_written(
     assert said in error
     assert error.count("\n") == 1
     assert sorted(os.listdir()) == before
+
+
+BROKEN = """
+import os
+from holdfast import ER
+
+class Broken(ER):
+    def loss(self, net, new, old=None):
+        if not os.path.exists("mended"):
+            raise RuntimeError("as it must")
+        return super().loss(net, new, old)
+"""
+
+
+def test_a_sweep_goes_through_its_grid_and_repeats_what_failed_when_asked(
+    own: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("broken.py").write_text(BROKEN)
+    Path("grid.toml").write_text(
+        'stream = "arrays:blobs.npz"\nmethod = ["er", "broken.py:Broken"]\nmemory = [2, 4]\nseeds = 2\n'
+    )
+    command = ["sweep", "grid.toml", "--out", "out"]
+    assert main(command) == 1
+    shown = capsys.readouterr()
+    assert shown.err.count("RuntimeError: as it must") == 4
+    assert "memory=2" in shown.out and "memory=4" in shown.out
+    assert Path("out/anytime-memory=2.png").exists() and Path("out/anytime-memory=4.png").exists()
+    Path("mended").touch()
+    assert main(command) == 1
+    assert "4 of 8 runs failed before (--retry-failed repeats them)" in capsys.readouterr().out
+    assert main([*command, "--retry-failed"]) == 0
+    rows = Store(Path("out/runs.sqlite")).rows()
+    assert len(rows) == 8 and {row["status"] for row in rows} == {"done"}
+
+
+def test_runs_are_listed_shown_exported_and_removed(own: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*own, "--seeds", "2", "--method", "er"]) == 0
+    ids = {row["seed"]: row["id"] for row in Store(Path("out/runs.sqlite")).rows()}
+    first, second = ids[0], ids[1]
+    at = ["--out", "out"]
+    capsys.readouterr()
+    assert main(["runs", "list", "--where", "seed=1", *at]) == 0
+    shown = capsys.readouterr().out
+    assert second[:8] in shown and first[:8] not in shown
+    assert main(["runs", "show", first[:6], *at]) == 0
+    assert f'"id": "{first}"' in capsys.readouterr().out
+    assert main(["runs", "export", "--json", "one.json", "--where", "seed=0", *at]) == 0
+    assert main(["runs", "rm", first, *at]) == 0
+    assert main(["runs", "import", "one.json", *at]) == 0
+    assert main(["runs", "import", "one.json", *at]) == 0
+    assert "0 runs taken in, 1 were there already" in capsys.readouterr().out
+    assert main([*own, "--seeds", "2", "--method", "er"]) == 0
+    assert "2 of 2 runs are in out/runs.sqlite already" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["list", "--where", "sed=0"], "did you mean 'seed'?"),
+        (["list", "--where", "seed"], "field=value"),
+        (["show", "0"], "unknown run '0'"),
+        (["rm", "0"], "unknown run '0'"),
+        (["export"], "--csv FILE"),
+        (["export", "--csv", "nowhere/runs.csv"], "nowhere/runs.csv"),
+        (["import", "blobs.npz"], "blobs.npz"),
+        (["list", "--out", "nowhere"], "holdfast run --out nowhere"),
+    ],
+)
+def test_mistakes_in_what_is_asked_of_the_store(
+    own: list[str], arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Store(Path("out/runs.sqlite")).open()
+    words = ["runs", *arguments] if "--out" in arguments else ["runs", *arguments, "--out", "out"]
+    assert main(words) == 2
+    error = capsys.readouterr().err
+    assert said in error and error.count("\n") == 1
 
 
 def test_data_commands(own: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -124,7 +206,8 @@ def test_stopping_keeps_what_is_finished(own: list[str], signal_sent: signal.Sig
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it, and so would ours
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         deadline = time.monotonic() + 300
-        while not list(Path("out").glob("*.json")) and time.monotonic() < deadline:
+        store = Store(Path("out/runs.sqlite"))
+        while not (store.file.exists() and store.rows()) and time.monotonic() < deadline:
             time.sleep(0.1)
         time.sleep(0.5)
         process.send_signal(signal_sent)
@@ -135,4 +218,4 @@ def test_stopping_keeps_what_is_finished(own: list[str], signal_sent: signal.Sig
     assert process.returncode == 130
     assert "1 of 2 runs are kept in out" in error
     assert "er" in shown
-    assert len(list(Path("out").glob("*.json"))) == 1
+    assert [row["status"] for row in store.rows()] == ["done"]

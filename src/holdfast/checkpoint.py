@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors import SafetensorError
+from safetensors.torch import load, save
 from torch import Tensor
 
 from holdfast import files
@@ -19,26 +19,40 @@ Manifest = dict[str, Any]
 
 def write(path: Path, tensors: Mapping[str, Tensor], manifest: Manifest) -> None:
     """There whole or not at all; what was there before stays until then."""
-    text = json.dumps({"format": FORMAT, **manifest}, sort_keys=True)
-    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    files.write(path, save(plain, {"manifest": text, "sha256": digest(plain, text)}))
+    files.write(path, pack(tensors, manifest))
 
 
 def read(path: Path) -> tuple[dict[str, Tensor], Manifest]:
     try:
-        with safe_open(path, "pt") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
+        content = path.read_bytes()
     except FileNotFoundError:
         raise CheckpointError(f"there is no checkpoint {path}") from None
-    except (SafetensorError, OSError, ValueError) as error:
-        raise CheckpointError(f"{path} is not a checkpoint or is damaged: {error}") from error
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be read: {error}") from error
+    try:
+        return unpack(content)
+    except CheckpointError as error:
+        raise CheckpointError(f"{path} {error}") from error
+
+
+def pack(tensors: Mapping[str, Tensor], manifest: Manifest) -> bytes:
+    text = json.dumps({"format": FORMAT, **manifest}, sort_keys=True)
+    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    return save(plain, {"manifest": text, "sha256": digest(plain, text)})
+
+
+def unpack(content: bytes) -> tuple[dict[str, Tensor], Manifest]:
+    try:
+        tensors = load(content)
+        metadata = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")]).get("__metadata__", {})
+    except (SafetensorError, ValueError) as error:
+        raise CheckpointError(f"is not a checkpoint or is damaged: {error}") from error
     text = metadata.get("manifest", "")
     if digest(tensors, text) != metadata.get("sha256"):
-        raise CheckpointError(f"{path} is damaged: its checksum does not match its content")
+        raise CheckpointError("is damaged: its checksum does not match its content")
     manifest: Manifest = json.loads(text)
     if manifest["format"] > FORMAT:
-        raise CheckpointError(f"{path} has format {manifest['format']}; this version reads up to {FORMAT}")
+        raise CheckpointError(f"has format {manifest['format']}; this version reads up to {FORMAT}")
     return tensors, manifest
 
 

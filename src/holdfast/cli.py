@@ -17,6 +17,8 @@ EPILOG = """examples:
   holdfast run --stream cifar10 --memory 20 --method er-ace --eval rotating:20
   holdfast cost --stream cifar10 --memory 20 --method mir   its multiply-adds, without running it
   holdfast check my_method.py:MyMethod                      does it hold what every method has to hold?
+  holdfast sweep grid.toml                                  every combination of a grid, with a live table
+  holdfast runs list --where method=er-ace                  what was run
   holdfast run --stream folder:photos --method my_method.py:MyMethod
 """
 
@@ -52,47 +54,93 @@ def parser() -> Parser:
     top.add_argument("--version", action="version", version=f"holdfast {holdfast.__version__}")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=Parser)
     _describe_run(commands.add_parser("run", help="run methods on a stream and compare them"))
+    _describe_sweep(commands.add_parser("sweep", help="run every combination of a grid"))
     _describe_cost(commands.add_parser("cost", help="what a run would compute, without running it"))
     _describe_check(commands.add_parser("check", help="check what every method has to hold"))
+    _describe_runs(commands.add_parser("runs", help="list, show, export and remove runs that were made"))
     _describe_data(commands.add_parser("data", help="list, get and verify datasets"))
     return top
 
 
 def _describe_run(run: argparse.ArgumentParser) -> None:
-    streams = "fashion (embedded, default), cifar10, cifar100, folder:PATH, arrays:FILE.npz"
-    out = "where records and picture go; runs that are there already are not repeated (default holdfast-runs)"
+    _describe_setting(run)
     add = run.add_argument
-    add("--stream", default="fashion", metavar="NAME", help=f"{streams}; options after a colon: cifar10:tasks=10")
-    add("--method", action="append", metavar="NAME[:option=value,...]", help="a method, or file.py:Class; repeatable")
-    add("--memory", type=int, default=5, metavar="M", help="samples a class in memory (default 5)")
-    add("--seeds", type=int, default=3, metavar="N", help="seeds 0 to N-1 (default 3)")
-    add("--lr", type=float, default=0.1, help="learning rate (default 0.1)")
+    add("--seeds", type=int, metavar="N", help="seeds 0 to N-1 (default 3)")
+    add("--lr", type=float, help="learning rate (default 0.1)")
     add("--augment", action="store_true", help="random crops and flips")
-    add("--net", metavar="NAME", help="slim-resnet18, small-cnn or mlp (default: what suits the samples)")
-    add("--eval-every", type=int, default=10, metavar="K", help="evaluate every K updates (default 10)")
-    add("--eval", default="exact", metavar="MODE", help="exact (default), or rotating:K: 1/K of the test set a time")
-    add("--jobs", type=int, metavar="N", help="runs at a time (default: one a core)")
-    add("--out", type=Path, default=Path("holdfast-runs"), metavar="DIR", help=out)
-    add("--fresh", action="store_true", help="repeat runs even if their records are there")
-    add("--json", type=Path, metavar="FILE", help="also write all records of this command into one file")
-    add("--data", metavar="DIR", help="where datasets lie (default $HOLDFAST_DATA, or the user's cache)")
+    add("--eval", metavar="MODE", help="exact (default), or rotating:K: 1/K of the test set a time")
+    _describe_execution(run)
     run.set_defaults(command=_run)
 
 
+def _describe_sweep(sweep: argparse.ArgumentParser) -> None:
+    grid = "TOML: the options of holdfast run by their names, each a value or a list, and [[grid]] tables"
+    sweep.add_argument("grid", type=Path, metavar="GRID.toml", help=grid)
+    _describe_execution(sweep)
+    sweep.set_defaults(command=_sweep)
+
+
 def _describe_cost(cost: argparse.ArgumentParser) -> None:
-    add = cost.add_argument
-    add("--stream", default="fashion", metavar="NAME", help="as in holdfast run (default fashion)")
+    _describe_setting(cost)
+    cost.add_argument("--data", metavar="DIR", help="where datasets lie (default $HOLDFAST_DATA, or the user's cache)")
+    cost.set_defaults(command=_cost, seeds=1)
+
+
+def _describe_setting(command: argparse.ArgumentParser) -> None:
+    """The choices that decide what a run computes; their defaults are those of the grid."""
+    streams = "fashion (embedded, default), cifar10, cifar100, folder:PATH, arrays:FILE.npz"
+    add = command.add_argument
+    add("--stream", metavar="NAME", help=f"{streams}; options after a colon: cifar10:tasks=10")
     add("--method", action="append", metavar="NAME[:option=value,...]", help="a method, or file.py:Class; repeatable")
-    add("--memory", type=int, default=5, metavar="M", help="samples a class in memory (default 5)")
+    add("--memory", type=int, metavar="M", help="samples a class in memory (default 5)")
     add("--net", metavar="NAME", help="slim-resnet18, small-cnn or mlp (default: what suits the samples)")
-    add("--eval-every", type=int, default=10, metavar="K", help="a query every K updates (default 10)")
+    add("--eval-every", type=int, metavar="K", help="evaluate every K updates (default 10)")
+
+
+def _describe_execution(command: argparse.ArgumentParser) -> None:
+    """How runs are done, which changes nothing in what they find."""
+    out = "where records and pictures go; runs that are there already are not repeated (default holdfast-runs)"
+    add = command.add_argument
+    add("--jobs", type=int, metavar="N", help="runs at a time (default: one a core)")
+    add("--out", type=Path, default=Path("holdfast-runs"), metavar="DIR", help=out)
+    add("--fresh", action="store_true", help="repeat runs even if their records are there")
+    add("--retry-failed", action="store_true", help="repeat runs that failed")
+    add("--snapshot-every", type=float, default=60, metavar="SECONDS", help="a stopped run goes on from there (60)")
+    add("--json", type=Path, metavar="FILE", help="also write all records of this command into one file")
+    add("--log", action="append", default=[], metavar="SINK", help="also to tensorboard, mlflow or wandb; repeatable")
+    add("--backend", choices=("local", "ray"), default="local", help="processes on this machine, or a Ray cluster")
+    add("--address", metavar="auto|HOST:PORT", help="of the Ray cluster (default: one of its own on this machine)")
+    add("--cpus-per-run", type=float, metavar="N", help="of the Ray cluster (default 1)")
+    add("--gpus-per-run", type=float, metavar="N", help="of the Ray cluster (default 0)")
     add("--data", metavar="DIR", help="where datasets lie (default $HOLDFAST_DATA, or the user's cache)")
-    cost.set_defaults(command=_cost)
 
 
 def _describe_check(check: argparse.ArgumentParser) -> None:
     check.add_argument("method", metavar="NAME[:option=value,...]", help="a method, or file.py:Class")
     check.set_defaults(command=_check)
+
+
+def _describe_runs(runs: argparse.ArgumentParser) -> None:
+    actions = runs.add_subparsers(title="actions", metavar="ACTION", required=True, parser_class=Parser)
+    listing = actions.add_parser("list", help="one line a run")
+    show = actions.add_parser("show", help="everything about a run")
+    export = actions.add_parser("export", help="as a table for other programs")
+    take_in = actions.add_parser("import", help="take in what another store has exported")
+    remove = actions.add_parser("rm", help="remove runs")
+    functions = {listing: "show_list", show: "show", export: "export", take_in: "take_in", remove: "remove"}
+    for action, function in functions.items():
+        action.set_defaults(command=_runs, function=function)
+        action.add_argument("--out", type=Path, default=Path("holdfast-runs"), metavar="DIR", help="as in holdfast run")
+    for action in (listing, export):
+        which = "only those: field=value,field=value, as method=er-ace,seed=0"
+        action.add_argument("--where", action="append", default=[], metavar="FIELD=VALUE", help=which)
+    show.add_argument("id", help="a run's id, or the beginning of it")
+    remove.add_argument("ids", nargs="+", metavar="id", help="a run's id, or the beginning of it")
+    export.add_argument("--csv", type=Path, metavar="FILE")
+    export.add_argument("--parquet", type=Path, metavar="FILE")
+    export.add_argument("--json", type=Path, metavar="FILE", help="whole records, for holdfast runs import")
+    take_in.add_argument("files", nargs="+", type=Path, metavar="FILE.json")
+    export.add_argument("--evaluations", action="store_true", help="one row an evaluation instead of one a run")
 
 
 def _describe_data(data: argparse.ArgumentParser) -> None:
@@ -110,9 +158,15 @@ def _describe_data(data: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from holdfast.runs.command import compare
+    from holdfast.runs.command import run
 
-    return compare(options)
+    return run(options)
+
+
+def _sweep(options: argparse.Namespace) -> int:
+    from holdfast.runs.command import sweep
+
+    return sweep(options)
 
 
 def _cost(options: argparse.Namespace) -> int:
@@ -125,6 +179,12 @@ def _check(options: argparse.Namespace) -> int:
     from holdfast.checks.command import check
 
     return check(options.method)
+
+
+def _runs(options: argparse.Namespace) -> int:
+    from holdfast.runs import archive
+
+    return int(getattr(archive, options.function)(options))
 
 
 def _data_list(options: argparse.Namespace) -> int:

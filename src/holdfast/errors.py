@@ -8,6 +8,9 @@
     ├── NonFiniteError    a loss or gradient is not a number; nothing was changed; also an ArithmeticError
     ├── NothingLearned    a question to a learner that has seen no class yet
     ├── DataError         a dataset is missing, incomplete or damaged
+    ├── InUse             another process is at work on the same thing
+    ├── WriteError        a file cannot be written; the one before it is still there; also an OSError
+    ├── StoreError        a file of runs is damaged, something else, or cannot be read or written
     └── CheckpointError   a file of a learner is missing, damaged or does not fit
 
 The command line turns each of them into one line and exit code 2.
@@ -15,6 +18,8 @@ The command line turns each of them into one line and exit code 2.
 
 import difflib
 from collections.abc import Iterable
+
+MOST_NAMES = 30
 
 
 class HoldfastError(Exception):
@@ -38,7 +43,8 @@ class UnknownName(InputError):
         known = list(known)
         near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]!r}? " if near else ""
-        super().__init__(f"unknown {kind} {name!r}: {hint}there are {', '.join(known)}")
+        more = f" and {len(known) - MOST_NAMES} more" if len(known) > MOST_NAMES else ""
+        super().__init__(f"unknown {kind} {name!r}: {hint}there are {', '.join(known[:MOST_NAMES])}{more}")
 
 
 class NonFiniteError(HoldfastError, ArithmeticError):
@@ -50,6 +56,20 @@ class NothingLearned(HoldfastError):
 
 
 class DataError(HoldfastError):
+    pass
+
+
+class InUse(HoldfastError):
+    def __init__(self, what: str, pid: int) -> None:
+        super().__init__(f"{what} is in use by process {pid}; wait for it or stop it")
+        self.pid = pid
+
+
+class WriteError(HoldfastError, OSError):
+    pass
+
+
+class StoreError(HoldfastError):
     pass
 
 

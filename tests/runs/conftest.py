@@ -1,9 +1,23 @@
+import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from holdfast.datasets.base import Dataset
+from holdfast.runs.spec import RunSpec
+
+SLOW = """
+import time
+from holdfast import ERACE
+
+class Slow(ERACE):
+    def loss(self, net, new, old=None):
+        time.sleep(0.02)
+        return super().loss(net, new, old)
+"""
 
 
 @pytest.fixture
@@ -12,3 +26,22 @@ def npz(blobs: Dataset, tmp_path: Path) -> str:
     file = tmp_path / "blobs.npz"
     np.savez(file, train_x=blobs.train_x, train_y=blobs.train_y, test_x=blobs.test_x, test_y=blobs.test_y)
     return f"arrays:{file}"
+
+
+@pytest.fixture
+def slow(npz: str, tmp_path: Path) -> RunSpec:
+    """A run of two to three seconds."""
+    file = tmp_path / "slow.py"
+    file.write_text(SLOW)
+    return RunSpec(stream=f"{npz}:batch=2", method=f"{file}:Slow", memory=4, eval_every=7)
+
+
+@pytest.fixture
+def same() -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """What must be the same in two records of one run: everything but how long it took and who asked for it."""
+
+    def without_times(record: dict[str, Any]) -> dict[str, Any]:
+        plain: dict[str, Any] = json.loads(json.dumps(record))
+        return {key: value for key, value in plain.items() if key not in ("seconds", "train_seconds", "command")}
+
+    return without_times

@@ -23,17 +23,6 @@ def test_broken_options(text: str) -> None:
         parse_method(text)
 
 
-def test_the_id_is_that_of_the_numbers() -> None:
-    spec = RunSpec(stream="fashion", method="er", options={"a": "1", "b": "2"})
-    assert spec.id("code") == RunSpec(stream="fashion", method="er", options={"b": "2", "a": "1"}).id("code")
-    others = [
-        RunSpec(stream="cifar10", method="er", options={"a": "1", "b": "2"}),
-        RunSpec(stream="fashion", method="er", options={"a": "1"}),
-        RunSpec(stream="fashion", method="er", options={"a": "1", "b": "2"}, seed=1),
-    ]
-    assert len({spec.id("code"), spec.id("other code"), *(other.id("code") for other in others)}) == 5
-
-
 @pytest.mark.parametrize("wrong", [{"memory": -1}, {"lr": 0.0}, {"lr": float("nan")}])
 def test_impossible_numbers(wrong: dict[str, float]) -> None:
     with pytest.raises(InputError, match="must be"):

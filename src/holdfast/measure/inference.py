@@ -64,6 +64,8 @@ def _foldable(encoder: nn.Module) -> list[tuple[str, str]]:
 
     None if the encoder cannot be traced.
     """
+    if not any(type(module) is nn.BatchNorm2d for module in encoder.modules()):
+        return []
     try:
         graph = fx.symbolic_trace(copy.deepcopy(encoder)).graph
     except Exception:  # tracing runs the user's code on symbols: it may fail in any way

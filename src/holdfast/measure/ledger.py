@@ -18,7 +18,10 @@ from torch.nn.modules.module import register_module_forward_hook
 from torch.utils.flop_counter import FlopCounterMode
 
 from holdfast.learner import Learner
-from holdfast.nets import Encoder, Head
+from holdfast.nets import Encoder, Head, recipe
+
+MEASURED: dict[tuple[object, ...], dict[Any, tuple[int, int]]] = {}  # for all runs of this process
+ACCOUNTS = ("forward", "backward", "retrieval", "query", "evaluation")
 
 
 class Ledger:
@@ -26,8 +29,8 @@ class Ledger:
     learned from), query (what answering costs beside forwarding the questions), evaluation."""
 
     def __init__(self) -> None:
-        self.macs: Counter[str] = Counter({"forward": 0, "backward": 0, "retrieval": 0, "query": 0, "evaluation": 0})
-        self._bytes: list[int] = []
+        self.macs: Counter[str] = Counter(dict.fromkeys(ACCOUNTS, 0))
+        self._weighed = {"times": 0, "bytes": 0}
         self._cost: WeakKeyDictionary[nn.Module, dict[Any, tuple[int, int]]] = WeakKeyDictionary()
         self._account: str | None = None
 
@@ -37,13 +40,21 @@ class Ledger:
 
     @property
     def mean_bytes(self) -> float:
-        return sum(self._bytes) / max(1, len(self._bytes))
+        return self._weighed["bytes"] / max(1, self._weighed["times"])
+
+    def state(self) -> dict[str, dict[str, int]]:
+        return {"macs": dict(self.macs), "weighed": self._weighed}
+
+    def restore(self, state: dict[str, dict[str, int]]) -> None:
+        self.macs = Counter(state["macs"])
+        self._weighed = dict(state["weighed"])
 
     def weigh(self, learner: Learner) -> None:
         """Notes the bytes of parameters, teacher and memory as they are now."""
         teacher = learner.task.teacher if learner.task else None
         parameters = [p for net in (learner.net, teacher) if net is not None for p in net.parameters()]
-        self._bytes.append(sum(p.numel() * p.element_size() for p in parameters) + learner.memory.nbytes)
+        self._weighed["bytes"] += sum(p.numel() * p.element_size() for p in parameters) + learner.memory.nbytes
+        self._weighed["times"] += 1
 
     @contextmanager
     def watch(self, account: str) -> Iterator[None]:
@@ -73,10 +84,22 @@ class Ledger:
         x, *rest = inputs
         size = (module.seen, len(module.weight)) if isinstance(module, Head) else ()
         key = (tuple(x.shape), x.dtype, x.requires_grad, size, *rest)
-        costs = self._cost.setdefault(module, {})
+        if module not in self._cost:
+            kind = _kind(module)
+            self._cost[module] = {} if kind is None else MEASURED.setdefault(kind, {})
+        costs = self._cost[module]
         if key not in costs:
             costs[key] = measure(getattr(module, "stands_for", module), x, *rest)
         return costs[key]
+
+
+def _kind(module: nn.Module) -> tuple[object, ...] | None:
+    """Modules of the same kind cost the same. Those of the user's are each a kind of their own: None."""
+    learning = tuple(parameter.requires_grad for parameter in module.parameters())
+    if isinstance(module, Head):
+        return type(module), learning, *(tuple(parameter.shape) for parameter in module.parameters())
+    made = recipe(module.module) if isinstance(module, Encoder) else None
+    return (made["name"], *made["shape"], made["width"], learning) if made else None
 
 
 def measure(module: nn.Module, x: Tensor, *rest: Any) -> tuple[int, int]:

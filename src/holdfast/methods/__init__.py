@@ -1,6 +1,7 @@
 """The methods by the names they have on the command line."""
 
 import dataclasses
+import hashlib
 import importlib.util
 import sys
 from collections.abc import Mapping
@@ -44,7 +45,9 @@ __all__ = [
     "Method",
     "Moment",
     "Scores",
+    "file_of",
     "find",
+    "identity",
     "make",
 ]
 
@@ -70,12 +73,12 @@ METHODS: dict[str, type[Method]] = {
 
 def find(name: str) -> type[Method]:
     """A method by its name, or by `file.py:Class` from a file of the user's."""
-    if ".py:" not in name:
+    path = file_of(name)
+    if path is None:
         if name not in METHODS:
             raise UnknownName("method", name, METHODS)
         return METHODS[name]
     file, _, class_name = name.rpartition(":")
-    path = Path(file)
     if not path.is_file():
         raise InputError(f"method {name}: there is no file {file}")
     spec = importlib.util.spec_from_file_location(path.stem, path)
@@ -93,6 +96,17 @@ def find(name: str) -> type[Method]:
     if not (isinstance(found, type) and issubclass(found, Method)):
         raise InputError(f"method {name}: {class_name} is not a subclass of holdfast.Method")
     return found
+
+
+def file_of(name: str) -> Path | None:
+    """The user's file that a method is in; None for the methods of this package."""
+    return Path(name.rpartition(":")[0]) if ".py:" in name else None
+
+
+def identity(name: str) -> str:
+    """A method of the user's is what its file says, not where the file lies."""
+    file = file_of(name)
+    return name if file is None else hashlib.sha256(file.read_bytes()).hexdigest() + ":" + name.rpartition(":")[2]
 
 
 def make(name: str, options: Mapping[str, str] | None = None) -> Method:

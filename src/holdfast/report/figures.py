@@ -10,7 +10,7 @@ import numpy as np
 from holdfast.measure import metrics
 from holdfast.measure.evaluate import Evaluation
 from holdfast.report.tables import by_title, headline
-from holdfast.runs.records import Record
+from holdfast.runs.store import Record
 
 COLOURS = {
     "er": "#7f7f7f",

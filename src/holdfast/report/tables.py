@@ -1,20 +1,36 @@
 """The table at the end of a run."""
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from rich import box
+from rich.markup import escape
 from rich.table import Table
 
-from holdfast.measure.ledger import Ledger
 from holdfast.report.statistics import mean_and_error, show
-from holdfast.runs.records import Record
 from holdfast.runs.spec import RunSpec
+from holdfast.runs.store import Record
+
+if TYPE_CHECKING:
+    from holdfast.measure.ledger import Ledger
+
+
+SETTINGS = ("stream", "memory", "lr", "augment", "net", "eval_every", "eval_mode")
 
 
 def by_title(records: Sequence[Record]) -> dict[str, list[Record]]:
     groups: dict[str, list[Record]] = {}
     for record in records:
         groups.setdefault(record["title"], []).append(record)
+    return groups
+
+
+def by_setting(records: Sequence[Record]) -> dict[tuple[str, ...], list[Record]]:
+    """Groups of records that differ in method and seed only, by what sets each group apart."""
+    apart = [name for name in SETTINGS if len({record.get(name) for record in records}) > 1]
+    groups: dict[tuple[str, ...], list[Record]] = {}
+    for record in records:
+        groups.setdefault(tuple(f"{name}={record[name]}" for name in apart), []).append(record)
     return groups
 
 
@@ -25,10 +41,12 @@ def headline(records: Sequence[Record]) -> str:
 
 
 def summary(records: Sequence[Record]) -> Table:
+    """A row a method; where more than methods and seeds differ, a block a setting."""
+    settings = by_setting(records)
     spread = "mean ± standard error" if len({record["seed"] for record in records}) > 1 else "n = 1"
     told = "; †: is told the task" if any("†" in record["title"] for record in records) else ""
     table = Table(
-        title=headline(records),
+        title=headline(records) if len(settings) == 1 else None,
         caption=f"{spread}; MACs: multiply-adds; MB: parameters and memory{told}",
         box=box.SIMPLE_HEAD,
         pad_edge=False,
@@ -36,18 +54,46 @@ def summary(records: Sequence[Record]) -> Table:
     table.add_column("method", overflow="fold", min_width=12)
     for column in ("Acc %", "AAA %", "forgetting %", "MACs", "MB", "s"):
         table.add_column(column, justify="right", no_wrap=True)
-    for title, group in by_title(records).items():
-        table.add_row(
-            title,
-            *(show([record[key] for record in group]) for key in ("acc", "aaa", "forgetting")),
-            _macs(mean_and_error([record["train_macs"] for record in group])[0]),
-            f"{mean_and_error([record['memory_bytes'] for record in group])[0] / 1e6:.2f}",
-            f"{mean_and_error([record['seconds'] for record in group])[0]:.1f}",
-        )
+    for setting, group in settings.items():
+        if setting:
+            table.add_section()
+            table.add_row(f"[bold]{escape(', '.join(setting))}")
+        for title, of_method in by_title(group).items():
+            table.add_row(title, *_figures(of_method))
     return table
 
 
-def costs(spec: RunSpec, ledgers: Mapping[str, Ledger]) -> Table:
+def _figures(group: Sequence[Record]) -> list[str]:
+    return [
+        *(show([record[key] for record in group]) for key in ("acc", "aaa", "forgetting")),
+        _macs(mean_and_error([record["train_macs"] for record in group])[0]),
+        f"{mean_and_error([record['memory_bytes'] for record in group])[0] / 1e6:.2f}",
+        f"{mean_and_error([record['seconds'] for record in group])[0]:.1f}",
+    ]
+
+
+def listing(records: Sequence[Record]) -> str:
+    """One line a run, plain: thousands of them have to come at once."""
+    rows = [("id", "method", "stream", "M", "seed", "lr", "Acc %", "AAA %", "s", "finished")]
+    for record in records:
+        failed = record["status"] == "failed"
+        figures = (
+            ("failed", "", "") if failed else (show([record["acc"]]), show([record["aaa"]]), f"{record['seconds']:.0f}")
+        )
+        what = record["id"][:8], record["title"], record["stream"], record["memory"], record["seed"], record["lr"]
+        rows.append((*map(str, what), *figures, record["finished"]))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        "  ".join(
+            text.ljust(width) if i < 3 else text.rjust(width)
+            for i, (text, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    ]
+    return "\n".join([*lines, f"{len(records)} runs"])
+
+
+def costs(spec: RunSpec, ledgers: Mapping[str, "Ledger"]) -> Table:
     """What runs would compute, by what it is for."""
     table = Table(
         title=f"{spec.stream}, {spec.memory} samples a class in memory, a query every {spec.eval_every} updates",

@@ -1,55 +1,65 @@
-"""`holdfast run`: some methods on one stream, several seeds, then a table and a picture."""
+"""`holdfast run` and `holdfast sweep`: many runs, then a table and pictures."""
 
 import argparse
 import importlib.util
+import json
 import os
 import sys
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
 
+from holdfast import files
 from holdfast.datasets.get import data_root
 from holdfast.errors import InputError
 from holdfast.report.live import Live
-from holdfast.report.tables import summary
-from holdfast.runs.pool import Failed, Finished, run_all
-from holdfast.runs.records import Record, Records, write_json
-from holdfast.runs.run import prepare
-from holdfast.runs.spec import RunSpec, parse_method
-
-DEFAULT_METHODS = ["er", "er-ace", "er-aml"]
-
-
-@dataclass(slots=True)
-class Outcome:
-    done: dict[RunSpec, Record] = field(default_factory=dict)
-    failed: list[Failed] = field(default_factory=list)
-    stopped: bool = False
+from holdfast.report.tables import by_setting, summary
+from holdfast.runs.grid import CHOICES, grid, read
+from holdfast.runs.local import Local
+from holdfast.runs.spec import RunSpec
+from holdfast.runs.store import Record, Store
+from holdfast.runs.sweep import Backend, Sweep
+from holdfast.runs.work import Event
+from holdfast.sinks import Sinks
 
 
-def compare(options: argparse.Namespace) -> int:
-    specs = specs_of(options)
-    jobs = cores() if options.jobs is None else options.jobs
-    check(options, specs, jobs)
-    records = Records(options.out)
-    records.open()
+def run(options: argparse.Namespace) -> int:
+    return carry_out(chosen(options), options)
+
+
+def sweep(options: argparse.Namespace) -> int:
+    return carry_out(read(options.grid), options)
+
+
+def chosen(options: argparse.Namespace) -> list[RunSpec]:
+    """What was given on the command line; the rest is as the grid has it."""
+    given = {name: getattr(options, name, None) for name in (*CHOICES, "seeds")}
+    return grid(**{name: value for name, value in given.items() if value is not None})
+
+
+def carry_out(specs: Sequence[RunSpec], options: argparse.Namespace) -> int:
+    _check(options)
+    store = Store(options.out / "runs.sqlite")
+    plans = Sweep(specs, store, data_root(options.data), options.snapshot_every)
+    sinks = Sinks(options.log, options.out, plans.ids)
+    backend = _backend(options, plans)
+    store.open()
     console = Console()
-    outcome = _run_missing(specs, records, jobs, options, console)
+    if options.fresh:
+        plans.forget(list(plans.ids))
+    if options.retry_failed:
+        plans.forget(plans.failed())
+    _say_what_is_there(console, plans)
+    with sinks, Live(console, plans.missing()) as live:
 
-    finished = [outcome.done[spec] for spec in specs if spec in outcome.done]
-    if finished:
-        console.print(summary(finished))
-        console.print(_agreement(finished), highlight=False)
-        _picture(console, finished, options.out / "anytime.png")
-    if options.json:
-        write_json(options.json, finished)
-    for failure in outcome.failed:
-        print(f"holdfast: {failure.spec.title} seed {failure.spec.seed} failed: {failure.why}", file=sys.stderr)
-    if outcome.stopped:
-        print(f"holdfast: stopped; {len(finished)} of {len(specs)} runs are kept in {options.out}", file=sys.stderr)
-        return 130
-    return 1 if outcome.failed else 0
+        def show(event: Event) -> None:
+            live.show(event)
+            sinks.show(event)
+
+        plans.run(backend, show)
+    _show_results(console, plans, options)
+    return _say_what_is_missing(plans)
 
 
 def cores() -> int:
@@ -57,75 +67,75 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def specs_of(options: argparse.Namespace) -> list[RunSpec]:
-    if options.seeds < 1:
-        raise InputError(f"--seeds must be 1 or more, not {options.seeds}")
-    specs = [
-        RunSpec(
-            stream=options.stream,
-            method=name,
-            options=chosen,
-            memory=options.memory,
-            seed=seed,
-            lr=options.lr,
-            augment=options.augment,
-            eval_every=options.eval_every,
-            eval_mode=options.eval,
-            net=options.net,
-        )
-        for seed in range(options.seeds)
-        for name, chosen in map(parse_method, options.method or DEFAULT_METHODS)
-    ]
-    return list(dict.fromkeys(specs))
-
-
-def check(options: argparse.Namespace, specs: list[RunSpec], jobs: int) -> None:
-    """Finds every mistake before anything is started or written."""
-    if jobs < 1:
-        raise InputError(f"--jobs must be 1 or more, not {jobs}")
+def _check(options: argparse.Namespace) -> None:
+    if options.jobs is not None and options.jobs < 1:
+        raise InputError(f"--jobs must be 1 or more, not {options.jobs}")
+    if options.snapshot_every <= 0:
+        raise InputError(f"--snapshot-every must be above 0 seconds, not {options.snapshot_every}")
     if options.json and (options.json.is_dir() or not options.json.parent.is_dir()):
         raise InputError(f"--json {options.json}: give a file in a folder that exists")
-    for spec in specs:
-        if spec.seed == 0:
-            prepare(spec, data_root(options.data))
 
 
-def _run_missing(
-    specs: list[RunSpec], records: Records, jobs: int, options: argparse.Namespace, console: Console
-) -> Outcome:
-    outcome = Outcome()
-    if not options.fresh:
-        outcome.done = {spec: record for spec in specs if (record := records.find(spec))}
-    if outcome.done:
-        console.print(f"{len(outcome.done)} of {len(specs)} runs are in {options.out} already (--fresh repeats them)")
-    missing = [spec for spec in specs if spec not in outcome.done]
-    events = run_all(missing, data_root(options.data), jobs)
-    with Live(console, len(missing)) as live:
-        try:
-            for event in events:
-                if isinstance(event, Finished):
-                    records.keep(event.spec, event.record)
-                    outcome.done[event.spec] = event.record
-                elif isinstance(event, Failed):
-                    outcome.failed.append(event)
-                live.show(event)
-        except KeyboardInterrupt:
-            outcome.stopped = True
-        finally:
-            events.close()
-    return outcome
+def _backend(options: argparse.Namespace, plans: Sweep) -> Backend:
+    if options.backend == "local":
+        if options.address or options.cpus_per_run or options.gpus_per_run:
+            raise InputError("--address, --cpus-per-run and --gpus-per-run are for --backend ray")
+        return Local(data_root(options.data), options.jobs or cores())
+    from holdfast.runs.cluster import Cluster
+
+    return Cluster(
+        plans.sources,
+        plans.ids,
+        options.address,
+        jobs=options.jobs,
+        cpus=options.cpus_per_run or 1,
+        gpus=options.gpus_per_run or 0,
+    )
 
 
-def _agreement(records: list[Record]) -> str:
-    worst = min(record["fast_path_agreement"] for record in records)
-    return f"fast evaluation path: the plain net's answer on {100 * worst:.1f} % of 500 test samples"
+def _say_what_is_there(console: Console, plans: Sweep) -> None:
+    if done := len(plans.done()):
+        others = plans.by_other_code()
+        note = f", {others} of them by another version of the code" if others else ""
+        console.print(f"{done} of {len(plans.ids)} runs are in {plans.store.file} already{note} (--fresh repeats them)")
+    if failed := len(plans.failed()):
+        console.print(f"{failed} of {len(plans.ids)} runs failed before (--retry-failed repeats them)")
 
 
-def _picture(console: Console, records: list[Record], path: Path) -> None:
+def _show_results(console: Console, plans: Sweep, options: argparse.Namespace) -> None:
+    done = plans.rows()
+    if done:
+        console.print(summary(done))
+        worst = min(row["fast_path_agreement"] for row in done)
+        console.print(f"fast evaluation path: the plain net's answer on {100 * worst:.1f} % of 500 test samples")
+        _draw(console, plans.records(), options.out)
+    if options.json:
+        files.write(options.json, json.dumps(plans.records(), separators=(",", ":")).encode())
+
+
+def _draw(console: Console, records: list[Record], folder: Path) -> None:
+    """A picture a setting, with all methods in it."""
     if importlib.util.find_spec("matplotlib") is None:
         console.print("no picture: it needs matplotlib, pip install 'holdfast[plots]'", markup=False)
         return
     from holdfast.report.figures import anytime
 
-    anytime(records, path)
-    console.print(f"picture: {path}", highlight=False)
+    for setting, group in by_setting(records).items():
+        path = folder / ("-".join(["anytime", *setting]).replace("/", "_") + ".png")
+        anytime(group, path)
+        console.print(f"picture: {path}", highlight=False)
+
+
+def _say_what_is_missing(plans: Sweep) -> int:
+    failed = plans.failed()
+    for spec in failed:
+        why = plans.store.record(plans.ids[spec])["why"].strip()
+        print(f"holdfast: {spec.title} seed {spec.seed} failed: {why}", file=sys.stderr)
+    if plans.stopped:
+        print(
+            f"holdfast: stopped; {len(plans.done())} of {len(plans.ids)} runs are kept in {plans.store.file}, "
+            "the same command goes on with the others where they are",
+            file=sys.stderr,
+        )
+        return 130
+    return 1 if failed else 0

@@ -14,9 +14,10 @@ from holdfast.learner import Learner
 from holdfast.measure.ledger import Ledger
 from holdfast.nets import Encoder
 from holdfast.report.tables import costs
-from holdfast.runs.command import DEFAULT_METHODS
-from holdfast.runs.run import prepare
-from holdfast.runs.spec import RunSpec, parse_method
+from holdfast.runs.command import chosen
+from holdfast.runs.plan import plan
+from holdfast.runs.spec import RunSpec
+from holdfast.streams import source
 
 
 class WithoutArithmetic(Encoder):
@@ -35,7 +36,9 @@ class WithoutArithmetic(Encoder):
 
 def estimate(spec: RunSpec, root: Path, advance: Callable[[], None] = lambda: None) -> Ledger:
     """The ledger of a run: the method and its memory see the whole stream, only the encoder rests."""
-    learner, stream, evaluator = prepare(spec, root)
+    planned = plan(spec, source(spec.stream, root))
+    learner, stream = planned.learner(), planned.stream()
+    evaluator = planned.evaluator(stream)
     shape = stream.dataset.sample_shape
     learner.net.encoder = WithoutArithmetic(learner.net.encoder, torch.zeros(1, *shape))
     ledger = Ledger()
@@ -67,22 +70,12 @@ def _book_query(learner: Learner, ledger: Ledger, known: dict[tuple[int, int], i
 def cost(options: argparse.Namespace) -> int:
     torch.set_num_threads(1)
     root = data_root(options.data)
-    specs = [
-        RunSpec(
-            stream=options.stream,
-            method=name,
-            options=chosen,
-            memory=options.memory,
-            eval_every=options.eval_every,
-            net=options.net,
-        )
-        for name, chosen in map(parse_method, options.method or DEFAULT_METHODS)
-    ]
-    steps = [len(prepare(spec, root)[1]) for spec in specs]
+    specs = chosen(options)
+    sizes = {spec: len(plan(spec, source(spec.stream, root)).stream()) for spec in specs}
     console = Console()
     ledgers = {}
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        for spec, total in zip(specs, steps, strict=True):
+        for spec, total in sizes.items():
             bar = progress.add_task(spec.title, total=total)
             ledgers[spec.title] = estimate(spec, root, lambda bar=bar: progress.advance(bar))  # type: ignore[misc]
     console.print(costs(specs[0], ledgers))

@@ -4,23 +4,22 @@ import platform
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 import torch
 
 import holdfast
-from holdfast import methods
-from holdfast.augment import crop_and_flip
-from holdfast.datasets import fingerprint
-from holdfast.errors import InputError, UnknownName
-from holdfast.learner import Learner
+from holdfast import checkpoint
+from holdfast.errors import CheckpointError
+from holdfast.learner_state import decode, encode, pack, unpack
 from holdfast.measure import metrics
-from holdfast.measure.evaluate import Evaluation, Evaluator, Schedule
-from holdfast.measure.ledger import Ledger
-from holdfast.nets import NETS, default_net
+from holdfast.measure.evaluate import Evaluation
+from holdfast.measure.ledger import ACCOUNTS, Ledger
+from holdfast.runs.plan import Plan, plan
 from holdfast.runs.spec import RunSpec, code_hash
-from holdfast.streams import Stream, named
+from holdfast.streams import source
 
 Report = Callable[["Progress"], None]
 
@@ -29,85 +28,122 @@ Report = Callable[["Progress"], None]
 class Progress:
     step: int
     steps: int
-    aa: float | None
     seconds: float
 
 
-def prepare(spec: RunSpec, root: Path) -> tuple[Learner, Stream, Evaluator]:
-    """Everything a run needs, with every mistake in the spec found before anything starts."""
-    method = methods.make(spec.method, spec.options)
-    stream = named(spec.stream, root, spec.seed, method.iid_batches, method.epochs)
-    if method.needs_task_ids and len(stream.tasks) == 1:
-        raise InputError(f"{spec.method} is told the task, but {spec.stream} has no tasks; give it a stream that has")
-    shape = stream.dataset.sample_shape
-    net = spec.net or default_net(shape)
-    if net not in NETS:
-        raise UnknownName("net", net, NETS)
-    if spec.augment and len(shape) != 3:
-        raise InputError(f"--augment crops and flips images; the samples of {spec.stream} have shape {shape}")
-    classes = len(stream.dataset.classes)
-    learner = Learner(
-        NETS[net](shape, seed=spec.seed),
-        method,
-        memory=spec.memory * classes,
-        lr=spec.lr,
-        augment=crop_and_flip if spec.augment else None,
-        seed=spec.seed,
-        classes=classes,
-    )
-    return learner, stream, Evaluator(stream, Schedule.parse(spec.eval_every, spec.eval_mode), spec.seed)
+class Run:
+    """A run under way. All it has done so far can be saved, and a run of the same spec can take it up."""
 
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.learner, self.stream = plan.learner(), plan.stream()
+        self._evaluator = plan.evaluator(self.stream)
+        self._ledger = Ledger()
+        self._evaluations: list[Evaluation] = []
+        self._seen = 0
+        self._seconds = {"train": 0.0, "all": 0.0}
 
-def run(spec: RunSpec, root: Path, report: Report = lambda progress: None) -> dict[str, Any]:
-    """Runs `spec` and returns its record."""
-    learner, stream, evaluator = prepare(spec, root)
-    ledger = Ledger()
-    evaluations: list[Evaluation] = []
-    seen = 0
-    train_seconds = 0.0
-    started = time.perf_counter()
-    for i in range(len(stream)):
-        x, y, task = stream.batch(i)
-        before = time.perf_counter()
+    @property
+    def done(self) -> bool:
+        return self.learner.step == len(self.stream)
+
+    @property
+    def progress(self) -> Progress:
+        return Progress(self.learner.step, len(self.stream), self._seconds["all"])
+
+    def anytime(self, since: int = 0) -> list[tuple[int, float]]:
+        """The step and the anytime accuracy of every evaluation after step `since`."""
+        newer = takewhile(lambda e: e.step > since, reversed(self._evaluations))
+        return [(e.step, metrics.anytime_accuracy(e, self.stream.tasks)) for e in newer][::-1]
+
+    def advance(self) -> None:
+        """The next batch, and an evaluation if one is due."""
+        learner, evaluator, ledger = self.learner, self._evaluator, self._ledger
+        started = time.perf_counter()
+        x, y, task = self.stream.batch(learner.step)
         with ledger.watch("training"):
             learner.observe(x, y, task=task)
-        train_seconds += time.perf_counter() - before
-        seen += len(y)
+        self._seen += len(y)
+        self._seconds["train"] += time.perf_counter() - started
         if evaluator.due(learner.step):
             with ledger.watch("query"):
                 scores = evaluator.scores(learner) if evaluator.answers_now(learner) else None
             with ledger.watch("evaluation"):
-                evaluations.append(evaluator.evaluate(learner, scores, seen))
+                self._evaluations.append(evaluator.evaluate(learner, scores, self._seen))
             ledger.weigh(learner)
-        aa = metrics.anytime_accuracy(evaluations[-1], stream.tasks) if evaluations else None
-        report(Progress(learner.step, len(stream), aa, time.perf_counter() - started))
+        self._seconds["all"] += time.perf_counter() - started
 
-    task_ends = sorted(stream.task_ends)
-    anytime = learner.method.anytime
-    aaa = metrics.averaged_anytime_accuracy(evaluations, stream.tasks, spec.eval_every)
-    forgetting = metrics.forgetting(evaluations, stream.tasks, task_ends)
-    return {
-        **spec.as_json(),
-        "title": spec.title,
-        "acc": metrics.anytime_accuracy(evaluations[-1], stream.tasks),
-        "aaa": aaa if anytime else 0.0,
-        "forgetting": forgetting if anytime else None,
-        "train_macs": ledger.train_macs,
-        "eval_macs": ledger.macs["evaluation"],
-        "macs": dict(ledger.macs),
-        "memory_bytes": ledger.mean_bytes,
-        "seconds": time.perf_counter() - started,
-        "train_seconds": train_seconds,
-        "updates": learner.step,
-        "fast_path_agreement": evaluator.agreement(learner),
-        "state_hash": learner.state_hash(),
-        "tasks": stream.tasks,
-        "task_ends": task_ends,
-        "evaluations": [{**asdict(e), "aa": metrics.anytime_accuracy(e, stream.tasks)} for e in evaluations],
-        "data": fingerprint(stream.dataset),
-        "code": code_hash(spec.method),
-        "environment": environment(),
-    }
+    def record(self) -> dict[str, Any]:
+        """What is kept of a finished run."""
+        spec, learner, ledger, evaluations = self.plan.spec, self.learner, self._ledger, self._evaluations
+        tasks, task_ends = self.stream.tasks, sorted(self.stream.task_ends)
+        anytime = learner.method.anytime
+        aaa = metrics.averaged_anytime_accuracy(evaluations, tasks, spec.eval_every)
+        forgetting = metrics.forgetting(evaluations, tasks, task_ends)
+        return {
+            **spec.as_json(),
+            "title": spec.title,
+            "acc": metrics.anytime_accuracy(evaluations[-1], tasks),
+            "aaa": aaa if anytime else 0.0,
+            "forgetting": forgetting if anytime else None,
+            "train_macs": ledger.train_macs,
+            "eval_macs": ledger.macs["evaluation"],
+            "macs": {account: ledger.macs[account] for account in ACCOUNTS},
+            "memory_bytes": ledger.mean_bytes,
+            "seconds": self._seconds["all"],
+            "train_seconds": self._seconds["train"],
+            "updates": learner.step,
+            "fast_path_agreement": self._evaluator.agreement(learner),
+            "state_hash": learner.state_hash(),
+            "tasks": tasks,
+            "task_ends": task_ends,
+            "evaluations": [{**asdict(e), "aa": metrics.anytime_accuracy(e, tasks)} for e in evaluations],
+            "data": self.plan.source.fingerprint,
+            "code": code_hash(spec.method),
+            "environment": environment(),
+        }
+
+    def snapshot(self) -> bytes:
+        """All it has done so far, as a checksummed file would hold it."""
+        tensors, values = pack(self.learner)
+        done = {
+            "evaluations": [asdict(e) for e in self._evaluations],
+            "ledger": self._ledger.state(),
+            "seen": self._seen,
+            "seconds": self._seconds,
+        }
+        labels = [encode(label) for label in self.learner.classes]
+        return checkpoint.pack(tensors, {"whose": self._whose, "done": done, "learner": values, "labels": labels})
+
+    def take_up(self, snapshot: bytes) -> bool:
+        """Goes on from a snapshot; False if it is damaged or of another run or other code."""
+        try:
+            tensors, manifest = checkpoint.unpack(snapshot)
+        except CheckpointError:
+            return False
+        if manifest["whose"] != self._whose:
+            return False
+        unpack(self.learner, tensors, manifest["learner"], [decode(label) for label in manifest["labels"]])
+        done = manifest["done"]
+        self._evaluations = [
+            Evaluation(e["step"], e["seen"], tuple(e["correct"]), tuple(e["total"])) for e in done["evaluations"]
+        ]
+        self._ledger.restore(done["ledger"])
+        self._seen, self._seconds = done["seen"], done["seconds"]
+        return True
+
+    @property
+    def _whose(self) -> dict[str, str]:
+        return {"run": self.plan.run, "code": code_hash(self.plan.spec.method)}
+
+
+def run(spec: RunSpec, root: Path, report: Report = lambda progress: None) -> dict[str, Any]:
+    """Runs `spec` from its first batch to its last and returns its record."""
+    whole = Run(plan(spec, source(spec.stream, root)))
+    while not whole.done:
+        whole.advance()
+        report(whole.progress)
+    return whole.record()
 
 
 def environment() -> dict[str, Any]:

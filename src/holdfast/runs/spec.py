@@ -1,7 +1,6 @@
 """What a run is: everything that decides its numbers, and nothing else."""
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache
@@ -40,11 +39,6 @@ class RunSpec:
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
 
-    def id(self, code: str) -> str:
-        """Equal for equal specs run by equal code."""
-        canonical = json.dumps({**self.as_json(), "code": code}, sort_keys=True)
-        return hashlib.sha256(canonical.encode()).hexdigest()[:12]
-
 
 @cache
 def _mark(method: str) -> str:
@@ -67,10 +61,12 @@ def parse_method(text: str) -> tuple[str, dict[str, str]]:
 
 def code_hash(method: str) -> str:
     """The identity of the code behind a record: this package, and the user's file if the method is in one."""
-    files = sorted(Path(__file__).parents[1].rglob("*.py"))
-    if ".py:" in method:
-        files.append(Path(method.rpartition(":")[0]))
-    digest = hashlib.sha256()
-    for file in files:
-        digest.update(file.read_bytes())
-    return digest.hexdigest()[:12]
+    from holdfast.methods import file_of
+
+    file = file_of(method)
+    return hashlib.sha256(_package() + (file.read_bytes() if file else b"")).hexdigest()[:12]
+
+
+@cache
+def _package() -> bytes:
+    return b"".join(file.read_bytes() for file in sorted(Path(__file__).parents[1].rglob("*.py")))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from holdfast import datasets
@@ -40,19 +41,45 @@ def parse(text: str) -> StreamName:
     return StreamName(kind, path, options)
 
 
-def named(text: str, root: Path, seed: int = 0, iid_batches: int = 0, epochs: int = 1) -> Stream:
-    """The stream of that name. `iid_batches` above 0 shuffles it, with so many batches a step, for some epochs."""
+@dataclass(frozen=True)
+class Source:
+    """A dataset and how it is to be ordered, with nothing left to defaults."""
+
+    dataset: Dataset
+    options: dict[str, str | int]
+
+    @cached_property
+    def fingerprint(self) -> str:
+        return datasets.fingerprint(self.dataset)
+
+    @property
+    def has_tasks(self) -> bool:
+        return self.options["order"] == "split" and int(self.options["tasks"]) > 1
+
+    def stream(self, seed: int = 0, iid_batches: int = 0, epochs: int = 1) -> Stream:
+        """`iid_batches` above 0 shuffles it, with so many batches a step, for some epochs."""
+        batch, tasks = int(self.options["batch"]), int(self.options["tasks"])
+        if iid_batches or self.options["order"] == "iid":
+            return iid(self.dataset, seed, batch, max(1, iid_batches), epochs)
+        return split(self.dataset, tasks, seed, batch)
+
+
+def source(text: str, root: Path) -> Source:
     name = parse(text)
     number = {key: _number(text, key, value) for key, value in name.options.items() if key != "order"}
     order = name.options.get("order", "split")
     if order not in ("split", "iid"):
         raise UnknownName("order", order, ["split", "iid"])
     dataset = _load(name, root, number.get("size", 32))
-    batch = number.get("batch", 10)
-    if iid_batches or order == "iid":
-        return iid(dataset, seed, batch, max(1, iid_batches), epochs)
     tasks = number.get("tasks", TASKS.get(name.kind, (len(dataset.classes) + 1) // 2))
-    return split(dataset, tasks, seed, batch)
+    found = Source(dataset, {"order": order, "batch": number.get("batch", 10), "tasks": tasks})
+    found.stream()  # finds mistakes in the options
+    return found
+
+
+def named(text: str, root: Path, seed: int = 0, iid_batches: int = 0, epochs: int = 1) -> Stream:
+    """The stream of that name."""
+    return source(text, root).stream(seed, iid_batches, epochs)
 
 
 def _load(name: StreamName, root: Path, size: int) -> Dataset:

@@ -1,0 +1,88 @@
+"""Which runs a table of choices means: the cross product of all that `holdfast run` accepts."""
+
+import itertools
+import tomllib
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from holdfast.errors import InputError, UnknownName
+from holdfast.runs.spec import RunSpec, parse_method
+
+
+class Choice(NamedTuple):
+    kind: type
+    default: Any
+
+
+CHOICES = {
+    "seed": Choice(int, [0, 1, 2]),  # first, so that every combination has been tried once before any is repeated
+    "stream": Choice(str, "fashion"),
+    "method": Choice(str, ["er", "er-ace", "er-aml"]),
+    "memory": Choice(int, 5),
+    "lr": Choice(float, 0.1),
+    "augment": Choice(bool, False),
+    "net": Choice(str, None),
+    "eval_every": Choice(int, 10),
+    "eval": Choice(str, "exact"),
+}
+
+
+def grid(**chosen: Any) -> list[RunSpec]:
+    """`grid(method=["er", "er-ace"], memory=[5, 20], seeds=3)`: every combination; a single value needs no list.
+
+    The names are those of the options of `holdfast run`, and so is what holds where nothing is given; `seeds=3` is
+    `seed=[0, 1, 2]`.
+    """
+    if "seeds" in chosen:
+        if "seed" in chosen:
+            raise InputError("give seeds, the number of them, or seed, a list of them, not both")
+        chosen["seed"] = _first(chosen.pop("seeds"))
+    for name in chosen:
+        if name not in CHOICES:
+            raise UnknownName("choice", name, [*CHOICES, "seeds"])
+    axes = [_values(name, chosen[name]) if name in chosen else _listed(CHOICES[name].default) for name in CHOICES]
+    return [_spec(**dict(zip(CHOICES, values, strict=True))) for values in itertools.product(*axes)]
+
+
+def read(file: Path) -> list[RunSpec]:
+    """A grid as TOML: choices, and `[[grid]]` tables that each add a cross product of their own to these."""
+    try:
+        common = tomllib.loads(file.read_text())
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InputError(f"{file} cannot be read as TOML: {error}") from error
+    parts = common.pop("grid", [{}])
+    if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
+        raise InputError(f"{file}: begin each grid with [[grid]]")
+    try:
+        return [spec for part in parts for spec in grid(**_plain(common | part))]
+    except InputError as error:
+        raise InputError(f"{file}: {error}") from error
+
+
+def _plain(choices: dict[str, Any]) -> dict[str, Any]:
+    return {name.replace("-", "_"): value for name, value in choices.items()}
+
+
+def _first(seeds: object) -> list[int]:
+    if type(seeds) is not int or seeds < 1:
+        raise InputError(f"--seeds must be 1 or more, not {seeds!r}")
+    return list(range(seeds))
+
+
+def _listed(given: Any) -> list[Any]:
+    return list(given) if isinstance(given, list | tuple | range) else [given]
+
+
+def _values(name: str, given: Any) -> list[Any]:
+    kind, values = CHOICES[name].kind, _listed(given)
+    if not values:
+        raise InputError(f"{name} has no value; leave it out or give one")
+    for value in values:
+        if type(value) is not kind and not (kind is float and type(value) is int):
+            raise InputError(f"{name} must be of type {kind.__name__}, not {value!r}")
+    return [kind(value) for value in values]
+
+
+def _spec(method: str, eval: str, **rest: Any) -> RunSpec:
+    name, options = parse_method(method)
+    return RunSpec(method=name, options=options, eval_mode=eval, **rest)

@@ -1,0 +1,120 @@
+"""The local backend: one single-threaded process a run at a time, as many as asked for."""
+
+import multiprocessing
+import signal
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkServerContext, SpawnContext
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+from holdfast.errors import HoldfastError
+from holdfast.runs.work import Died, Event, Failed, Finished, Job, perform
+from holdfast.streams import source
+
+SECONDS_TO_SAVE = 4
+STILLBORN = 5  # processes in a row that end before they say anything: no run can be done here
+
+
+@dataclass(eq=False, slots=True)
+class Worker:
+    process: BaseProcess
+    connection: Connection
+    job: Job | None = None
+
+
+class Local:
+    def __init__(self, root: Path, processes: int) -> None:
+        self._root = root
+        self._processes = processes
+        self._context = _context()
+        self._workers: list[Worker] = []
+        self._stillborn = 0
+
+    @property
+    def room(self) -> int:
+        """How many more runs can be started."""
+        return self._processes - len(self._busy())
+
+    def start(self, job: Job) -> None:
+        idle = [worker for worker in self._workers if worker.job is None]
+        worker = idle[0] if idle else self._hire()
+        worker.job = job
+        with suppress(ConnectionError):  # it died while idle; events() will tell
+            worker.connection.send(job)
+
+    def events(self, seconds: float | None = None) -> list[Event]:
+        """What has happened; waits until something has, or for so many seconds."""
+        ready = wait([worker.connection for worker in self._busy()], seconds)
+        return [self._next(worker) for worker in self._busy() if worker.connection in ready]
+
+    def stop(self) -> list[Event]:
+        """Ends all processes. Each run under way may finish its step and save itself: these are its last events."""
+        for worker in self._busy():
+            worker.process.terminate()
+        last: list[Event] = []
+        until = time.monotonic() + SECONDS_TO_SAVE
+        while self._busy() and (events := self.events(max(0.0, until - time.monotonic()))):
+            last += events
+        for worker in self._workers:
+            worker.process.kill()
+            worker.process.join()
+            worker.connection.close()
+        self._workers.clear()
+        return [event for event in last if not isinstance(event, Died)]
+
+    def _busy(self) -> list[Worker]:
+        return [worker for worker in self._workers if worker.job is not None]
+
+    def _hire(self) -> Worker:
+        ours, theirs = self._context.Pipe()
+        process = self._context.Process(target=_serve, args=(self._root, theirs), daemon=True)
+        process.start()
+        theirs.close()
+        self._workers.append(Worker(process, ours))
+        return self._workers[-1]
+
+    def _next(self, worker: Worker) -> Event:
+        assert worker.job is not None
+        try:
+            event: Event = worker.connection.recv()
+            self._stillborn = 0
+        except (EOFError, ConnectionResetError):
+            worker.process.join()
+            worker.connection.close()
+            self._workers.remove(worker)
+            self._stillborn += 1
+            if self._stillborn == STILLBORN:
+                raise HoldfastError(
+                    "processes for runs end before they begin; what they say about it is above"
+                ) from None
+            event = Died(worker.job.spec, f"its process ended with exit code {worker.process.exitcode}")
+        if isinstance(event, Finished | Failed | Died):
+            worker.job = None
+        return event
+
+
+def _context() -> ForkServerContext | SpawnContext:
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["holdfast.runs.work"])  # torch is imported once, not once a process
+    return context
+
+
+def _serve(root: Path, connection: Connection) -> None:
+    stopping = threading.Event()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
+    signal.signal(signal.SIGTERM, lambda number, frame: stopping.set())
+    load = lru_cache(maxsize=2)(partial(source, root=root))
+    try:
+        while not stopping.is_set():
+            job: Job = connection.recv()
+            for event in perform(job, partial(load, job.spec.stream), stopping.is_set):
+                connection.send(event)
+    except (EOFError, ConnectionError):
+        pass  # the parent is gone; what it was told last is where the run goes on

@@ -1,0 +1,89 @@
+"""A spec with nothing left open: which run it is, and everything it needs to begin."""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from holdfast import methods
+from holdfast.augment import crop_and_flip
+from holdfast.errors import InputError, UnknownName
+from holdfast.learner import Learner
+from holdfast.measure.evaluate import Evaluator, Schedule
+from holdfast.methods import Method
+from holdfast.nets import NETS, default_net
+from holdfast.runs.spec import RunSpec
+from holdfast.streams import Source, Stream
+
+
+@dataclass(frozen=True)
+class Plan:
+    spec: RunSpec
+    source: Source
+    method: Method
+    net: str
+    schedule: Schedule
+
+    @property
+    def run(self) -> str:
+        """The run's id: the same however the spec is written and wherever the data lie.
+
+        What is at its default does not count, so an option that is added later leaves old runs what they are.
+        """
+        chosen = _chosen(self.spec, without=("method", "options", "stream", "net"))
+        canonical = {
+            **chosen,
+            "method": methods.identity(self.spec.method),
+            "options": _chosen(self.method),
+            "stream": self.source.options,
+            "data": self.source.fingerprint,
+            "net": self.net,
+        }
+        return hashlib.sha256(json.dumps(canonical, sort_keys=True).encode()).hexdigest()[:16]
+
+    def stream(self) -> Stream:
+        return self.source.stream(self.spec.seed, self.method.iid_batches, self.method.epochs)
+
+    def learner(self) -> Learner:
+        spec, dataset = self.spec, self.source.dataset
+        return Learner(
+            NETS[self.net](dataset.sample_shape, seed=spec.seed),
+            self.method,
+            memory=spec.memory * len(dataset.classes),
+            lr=spec.lr,
+            augment=crop_and_flip if spec.augment else None,
+            seed=spec.seed,
+            classes=len(dataset.classes),
+        )
+
+    def evaluator(self, stream: Stream) -> Evaluator:
+        return Evaluator(stream, self.schedule, self.spec.seed)
+
+
+def plan(spec: RunSpec, source: Source) -> Plan:
+    """Finds the mistakes in a spec, before anything starts."""
+    method = methods.make(spec.method, spec.options)
+    if method.needs_task_ids and not source.has_tasks:
+        raise InputError(f"{spec.method} is told the task, but {spec.stream} has no tasks; give it a stream that has")
+    shape = source.dataset.sample_shape
+    net = spec.net or default_net(shape)
+    if net not in NETS:
+        raise UnknownName("net", net, NETS)
+    _try(net, shape)
+    if spec.augment and len(shape) != 3:
+        raise InputError(f"--augment crops and flips images; the samples of {spec.stream} have shape {shape}")
+    return Plan(spec, source, method, net, Schedule.parse(spec.eval_every, spec.eval_mode))
+
+
+@cache
+def _try(net: str, shape: tuple[int, ...]) -> None:
+    """A net that does not take such samples says so."""
+    NETS[net](shape)
+
+
+def _chosen(settings: Any, without: tuple[str, ...] = ()) -> Mapping[str, Any]:
+    fields = [field for field in dataclasses.fields(settings) if field.name not in without]
+    return {f.name: getattr(settings, f.name) for f in fields if getattr(settings, f.name) != f.default}

@@ -1,0 +1,143 @@
+"""Many runs: what is in the store is not repeated, what was begun goes on, what fails does not stop the others."""
+
+import sys
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from holdfast import files
+from holdfast.claims import Claims
+from holdfast.runs.plan import plan
+from holdfast.runs.spec import RunSpec, code_hash
+from holdfast.runs.store import Record, Store
+from holdfast.runs.work import Died, Event, Failed, Finished, Job, Saved
+from holdfast.streams import Source, source
+
+LIVES = 5  # how often a run's worker may die without a new snapshot in between
+Show = Callable[[Event], None]
+
+
+class Backend(Protocol):
+    """Where runs are done. It knows nothing of stores, snapshots or what to do when a worker dies."""
+
+    @property
+    def room(self) -> int:
+        """How many more runs can be started."""
+
+    def start(self, job: Job) -> None: ...
+
+    def events(self) -> list[Event]:
+        """What has happened; waits until something has."""
+
+    def stop(self) -> list[Event]:
+        """Ends everything; the last events of the runs under way."""
+
+
+class Sweep:
+    """The runs of a command and where they stand."""
+
+    def __init__(self, specs: Iterable[RunSpec], store: Store, root: Path, snapshot_every: float = 60) -> None:
+        specs = list(specs)
+        self.store = store
+        self.sources: dict[str, Source] = {text: source(text, root) for text in {spec.stream for spec in specs}}
+        by_id = {plan(spec, self.sources[spec.stream]).run: spec for spec in reversed(specs)}
+        self.ids = {spec: run for run, spec in reversed(by_id.items())}  # the same run written twice is one run
+        self.stopped = False
+        self._snapshot_every = snapshot_every
+        self._snapshots = store.file.with_suffix(".snapshots")
+
+    def done(self) -> list[RunSpec]:
+        return self._with("done")
+
+    def failed(self) -> list[RunSpec]:
+        return self._with("failed")
+
+    def missing(self) -> list[RunSpec]:
+        return self._with(None)
+
+    def rows(self) -> list[Record]:
+        """Records without their evaluations, of the runs that are done."""
+        rows = {row["id"]: row for row in self.store.rows()}
+        return [rows[self.ids[spec]] for spec in self.done()]
+
+    def records(self) -> list[Record]:
+        return [self.store.record(self.ids[spec]) for spec in self.done()]
+
+    def by_other_code(self) -> int:
+        """How many records were made by another version of the code than this one."""
+        return sum(row["code"] != code_hash(row["method"]) for row in self.rows())
+
+    def forget(self, specs: Sequence[RunSpec]) -> None:
+        """`run` will do them again from their beginning."""
+        self.store.remove([self.ids[spec] for spec in specs if spec not in set(self.missing())])
+        for spec in specs:
+            self._snapshot(spec).unlink(missing_ok=True)
+
+    def run(self, backend: Backend, show: Show = lambda event: None) -> None:
+        """Does what is missing. Ctrl-C stops it; nothing that was done is lost."""
+        with Claims(self.store.file.with_suffix(".claims")) as claims, self.store.kept_open():
+            missing = self.missing()
+            claims.take({self.ids[spec]: f"{spec.title} seed {spec.seed}" for spec in missing})
+            try:
+                self._run_all(missing, backend, show)
+            except KeyboardInterrupt:
+                self.stopped = True
+            finally:
+                for event in backend.stop():
+                    self._note(event)
+                    if isinstance(event, Finished | Failed):
+                        show(event)
+
+    def _run_all(self, missing: Sequence[RunSpec], backend: Backend, show: Show) -> None:
+        waiting, running, deaths = deque(missing), set[RunSpec](), Counter[RunSpec]()
+
+        def start() -> None:
+            while waiting and backend.room > 0:
+                spec = waiting.popleft()
+                running.add(spec)
+                backend.start(Job(spec, self._saved(spec), self._snapshot_every))
+
+        start()
+        while running:
+            for event in backend.events():
+                spec = event.spec
+                if isinstance(event, Saved):
+                    deaths.pop(spec, None)
+                if isinstance(event, Finished | Failed | Died):
+                    running.discard(spec)
+                if isinstance(event, Died):
+                    deaths[spec] += 1
+                    if deaths[spec] < LIVES:
+                        waiting.appendleft(spec)
+                    else:
+                        event = Failed(spec, f"its worker died {LIVES} times, at last because {event.why}")  # noqa: PLW2901
+                start()  # before the record is written, so that nobody waits for the disk
+                self._note(event)
+                show(event)
+
+    def _note(self, event: Event) -> None:
+        spec = event.spec
+        match event:
+            case Saved(snapshot=snapshot):
+                files.make_folder(self._snapshots)
+                files.write(self._snapshot(spec), snapshot)
+            case Finished(record=record):
+                self.store.keep(self.ids[spec], {**record, "command": " ".join(["holdfast", *sys.argv[1:]])})
+                self._snapshot(spec).unlink(missing_ok=True)
+            case Failed(why=why):
+                record = {**spec.as_json(), "title": spec.title, "code": code_hash(spec.method)}
+                self.store.keep(self.ids[spec], record, status="failed", why=why)
+
+    def _with(self, status: str | None) -> list[RunSpec]:
+        found = self.store.status(self.ids.values())
+        return [spec for spec in self.ids if found.get(self.ids[spec]) == status]
+
+    def _snapshot(self, spec: RunSpec) -> Path:
+        return self._snapshots / self.ids[spec]
+
+    def _saved(self, spec: RunSpec) -> bytes | None:
+        try:
+            return self._snapshot(spec).read_bytes()
+        except FileNotFoundError:
+            return None

@@ -1,0 +1,109 @@
+"""A run as a worker does it, wherever the worker is: a job goes in, events come out."""
+
+import contextlib
+import ctypes
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from holdfast.runs.plan import plan
+from holdfast.runs.run import Progress, Run
+from holdfast.runs.spec import RunSpec
+from holdfast.streams import Source
+
+SECONDS_BETWEEN_REPORTS = 0.25
+SHARE_FOR_SNAPSHOTS = 0.005  # of a run's time: large memories are saved less often
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    spec: RunSpec
+    snapshot: bytes | None = None  # where to go on from
+    snapshot_every: float = 60  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    spec: RunSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Advanced:
+    spec: RunSpec
+    progress: Progress
+    anytime: list[tuple[int, float]]  # step and anytime accuracy of the evaluations since the last such event
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    spec: RunSpec
+    snapshot: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    spec: RunSpec
+    record: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    spec: RunSpec
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Died:
+    """The worker is gone, the run itself did nothing wrong that is known of."""
+
+    spec: RunSpec
+    why: str
+
+
+Event = Started | Advanced | Saved | Finished | Failed | Died
+
+
+def perform(job: Job, load: Callable[[], Source], stopping: Callable[[], bool] = lambda: False) -> Iterator[Event]:
+    """Everything from where the job stands to its end, or to its last snapshot when it is told to stop."""
+    torch.set_num_threads(1)
+    keep_freed_memory()
+    yield Started(job.spec)
+    try:
+        run = Run(plan(job.spec, load()))
+        if job.snapshot is not None:
+            run.take_up(job.snapshot)
+        yield from _go_on(run, job, stopping)
+    except Exception:
+        yield Failed(job.spec, traceback.format_exc())
+
+
+def _go_on(run: Run, job: Job, stopping: Callable[[], bool]) -> Iterator[Event]:
+    reported = saved = time.monotonic()
+    evaluated, wait = run.learner.step, job.snapshot_every
+    while not run.done:
+        run.advance()
+        now = time.monotonic()
+        if stopping() or now - saved > wait:
+            yield Saved(job.spec, run.snapshot())
+            saved = time.monotonic()
+            wait = max(job.snapshot_every, (saved - now) / SHARE_FOR_SNAPSHOTS)
+        if stopping():
+            return
+        if now - reported > SECONDS_BETWEEN_REPORTS:
+            reported = now
+            yield Advanced(job.spec, run.progress, run.anytime(evaluated))
+            evaluated = run.learner.step
+    yield Finished(job.spec, run.record())
+
+
+def keep_freed_memory() -> None:
+    """glibc returns large freed blocks to the system, and every step faults them in again: a tenth of its time."""
+    trim_threshold, mmap_threshold = -1, -3
+    with contextlib.suppress(OSError, AttributeError):  # other C libraries have no mallopt
+        libc = ctypes.CDLL(None)
+        for option in (trim_threshold, mmap_threshold):
+            libc.mallopt(option, 1 << 30)

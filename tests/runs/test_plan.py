@@ -1,0 +1,57 @@
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from holdfast.runs.plan import plan
+from holdfast.runs.spec import RunSpec
+from holdfast.streams import source
+
+
+def id_of(spec: RunSpec, root: Path) -> str:
+    return plan(spec, source(spec.stream, root)).run
+
+
+def test_the_same_run_written_differently_is_the_same_run(npz: str, tmp_path: Path) -> None:
+    file = Path(npz.partition(":")[2])
+    elsewhere = tmp_path / "elsewhere.npz"
+    shutil.copy(file, elsewhere)
+    spec = RunSpec(stream=npz, method="er-ace")
+    same = [
+        replace(spec, options={"compete": "batch"}),
+        replace(spec, options={"head": "cosine", "replay": "10"}),
+        replace(spec, stream=f"arrays:{elsewhere}"),
+        replace(spec, stream=f"{npz}:batch=10,tasks=3"),
+        replace(spec, net="mlp"),
+    ]
+    assert {id_of(other, tmp_path) for other in same} == {id_of(spec, tmp_path)}
+
+
+def test_everything_that_decides_the_numbers_counts(npz: str, tmp_path: Path) -> None:
+    file = Path(npz.partition(":")[2])
+    changed = tmp_path / "changed.npz"
+    arrays = dict(np.load(file))
+    arrays["train_x"][0, 0] += 1
+    np.savez(changed, **arrays)
+    own = tmp_path / "own.py"
+    own.write_text("from holdfast import ER\nclass Own(ER): pass\n")
+    spec = RunSpec(stream=npz, method="er")
+    others = [
+        replace(spec, method="er-ace"),
+        replace(spec, options={"replay": "5"}),
+        replace(spec, memory=7),
+        replace(spec, seed=1),
+        replace(spec, lr=0.2),
+        replace(spec, eval_every=5),
+        replace(spec, eval_mode="rotating:2"),
+        replace(spec, stream=f"{npz}:batch=5"),
+        replace(spec, stream=f"{npz}:tasks=2"),
+        replace(spec, stream=f"{npz}:order=iid"),
+        replace(spec, stream=f"arrays:{changed}"),
+        replace(spec, method=f"{own}:Own"),
+    ]
+    ids = [id_of(other, tmp_path) for other in [spec, *others]]
+    own.write_text("from holdfast import ER\nclass Own(ER): replay: int = 3\n")
+    ids.append(id_of(others[-1], tmp_path))
+    assert len(set(ids)) == len(ids)
