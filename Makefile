@@ -6,7 +6,7 @@ READY := .venv/ready
 # One thread a process: results do not depend on the number of cores, and processes do not fight over them.
 export OMP_NUM_THREADS = 1
 
-.PHONY: run test bench clean
+.PHONY: run test bench reliability clean
 
 run: $(READY)
 	$(BIN)/holdfast run
@@ -19,6 +19,9 @@ test: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m bench
+
+reliability: $(READY)
+	$(BIN)/python -m reliability --effort 10
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

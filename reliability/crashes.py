@@ -1,0 +1,64 @@
+"""Checkpoints and the store of runs on a disk that crashes, forgets, is full or fails."""
+
+import errno
+import random
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from holdfast.errors import HoldfastError
+from reliability.disk import Fault, FaultyDisk, crash
+from reliability.outcome import counted
+from reliability.scenes import scenes
+from reliability.stage import Stage
+
+OPERATIONS_OF_OPENING = 30
+
+
+@counted
+def crash_at_every_operation(effort: int) -> Iterator[str | None]:
+    """After a crash before or in the middle of any operation: the state before or after, and writing goes on."""
+    for stage in stages(effort):
+        for at, part in product(range(1, stage.operations + 1), (0.0, 0.5)):
+            play = stage.play(crash(at, part))
+            yield line(stage, f"crash at operation {at}", stage.flaw(play))
+
+
+@counted
+def power_loss(effort: int) -> Iterator[str | None]:
+    """Whatever is lost of what was not synced, nothing acknowledged is; not if it happens again on opening, either."""
+    for stage in stages(effort):
+        for at, seed in product(range(1, stage.operations + 2), range(effort)):
+            rng = random.Random(f"{stage.scene.what} {at} {seed}")
+            play = stage.play(crash(at))
+            play.disk.lose_power(rng)
+            again = crash(rng.randint(1, OPERATIONS_OF_OPENING))
+            with FaultyDisk(stage.folder, again) as disk, suppress(Exception):
+                stage.scene.storage.state(stage.folder)
+            disk.lose_power(rng)
+            yield line(stage, f"power loss at operation {at}, seed {seed}", stage.flaw(play))
+
+
+@counted
+def disk_full_or_failing(effort: int) -> Iterator[str | None]:
+    """When one operation fails, a typed error names the file, the last good state is there, and writing goes on."""
+    for stage in stages(effort):
+        for at, kind in product(range(1, stage.operations + 1), (errno.ENOSPC, errno.EIO)):
+            play = stage.play(Fault(at, kind, part=0.5))
+            error = play.error
+            flaw = stage.flaw(play)
+            if error and not (isinstance(error, HoldfastError) and str(stage.folder) in str(error)):
+                flaw = f"{type(error).__name__}: {error}"
+            yield line(stage, f"{errno.errorcode[kind]} at operation {at}", flaw)
+
+
+def stages(effort: int) -> Iterator[Stage]:
+    for scene in scenes(effort):
+        with TemporaryDirectory() as folder:
+            yield Stage(scene, Path(folder))
+
+
+def line(stage: Stage, what_happened: str, flaw: str | None) -> str | None:
+    return f"{stage.scene.what}, {what_happened}: {flaw}" if flaw else None
