@@ -1,0 +1,95 @@
+"""Many runs: how well they share two cores, what machinery and snapshots cost, how fast thousands are listed."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from bench.ratio import Ratio
+from holdfast import files
+from holdfast.runs.cluster import Cluster
+from holdfast.runs.grid import grid
+from holdfast.runs.local import Local
+from holdfast.runs.plan import plan
+from holdfast.runs.run import Run
+from holdfast.runs.spec import RunSpec
+from holdfast.runs.store import Store
+from holdfast.runs.sweep import Backend, Sweep
+from holdfast.streams import source
+
+UPDATES = 400
+MANY = 10_000
+SECONDS_BETWEEN_SNAPSHOTS = 60
+
+
+def bench() -> list[Ratio]:
+    with TemporaryDirectory() as name:
+        return [*_side_by_side(Path(name)), _snapshots(Path(name)), *_thousands(Path(name))]
+
+
+def _side_by_side(folder: Path) -> list[Ratio]:
+    specs = grid(stream=_images(folder), method="er-ace", memory=20, eval="rotating:100", seeds=2)
+    _seconds(folder, specs[:1], lambda sweep: Local(folder, 1))  # torch is imported now
+    one_by_one = _seconds(folder, specs, lambda sweep: Local(folder, 1))
+    local = _seconds(folder, specs, lambda sweep: Local(folder, 2))
+    ray = _seconds(folder, specs, lambda sweep: Cluster(sweep.sources, sweep.ids, jobs=2))
+    return [
+        Ratio("two runs one by one / side by side, a core each", one_by_one / local / 2, 0.95, at_least=True),
+        Ratio("two runs on local processes / on Ray", local / ray, 0.95, at_least=True),
+    ]
+
+
+def _snapshots(folder: Path) -> Ratio:
+    spec = RunSpec(stream=_images(folder), method="er-ace", memory=100)
+    run = Run(plan(spec, source(spec.stream, folder)))
+    for _ in range(110):
+        run.advance()
+    start = time.perf_counter()
+    files.write(folder / "snapshot", run.snapshot())
+    return Ratio("snapshots, share of a run's time", (time.perf_counter() - start) / SECONDS_BETWEEN_SNAPSHOTS, 0.01)
+
+
+def _thousands(folder: Path) -> list[Ratio]:
+    rng, y = np.random.default_rng(0), np.repeat([0, 1], 10)
+    x = rng.standard_normal((20, 4)).astype(np.float32)
+    np.savez(folder / "tiny.npz", train_x=x, train_y=y, test_x=x, test_y=y)
+    stream = f"arrays:{folder / 'tiny.npz'}:tasks=1,batch=20"
+    store = Store(folder / "many" / "runs.sqlite")
+    start = time.perf_counter()
+    store.open()
+    Sweep(grid(stream=stream, method="fine-tuning", memory=0, seeds=MANY), store, folder).run(Local(folder, 2))
+    scheduling = time.perf_counter() - start
+    start = time.perf_counter()
+    command = [sys.executable, "-m", "holdfast", "runs", "list", "--out", str(folder / "many")]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    listing = time.perf_counter() - start
+    assert lines[-1] == f"{MANY} runs"
+    return [
+        Ratio(f"{MANY:,} runs of one update, seconds", scheduling, 60),
+        Ratio(f"holdfast runs list of {MANY:,}, seconds", listing, 1),
+    ]
+
+
+def _images(folder: Path) -> str:
+    file = folder / "images.npz"
+    if not file.exists():
+        rng, y = np.random.default_rng(0), np.repeat(np.arange(10), UPDATES)
+        x = rng.integers(0, 256, (10 * UPDATES, 3, 32, 32), np.uint8)
+        np.savez(file, train_x=x, train_y=y, test_x=x[::10], test_y=y[::10])
+    return f"arrays:{file}"
+
+
+def _seconds(folder: Path, specs: list[RunSpec], backend: Callable[[Sweep], Backend]) -> float:
+    with TemporaryDirectory(dir=folder) as out:
+        store = Store(Path(out) / "runs.sqlite")
+        store.open()
+        sweep = Sweep(specs, store, folder)
+        chosen = backend(sweep)
+        start = time.perf_counter()
+        sweep.run(chosen)
+        assert len(sweep.done()) == len(specs)
+        return time.perf_counter() - start
