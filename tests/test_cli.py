@@ -11,6 +11,7 @@ import pytest
 
 from holdfast.cli import main
 from holdfast.datasets.base import Dataset
+from holdfast.learner import Learner
 from holdfast.runs.store import Store
 
 HOLDFAST = [sys.executable, "-m", "holdfast"]
@@ -103,6 +104,20 @@ def test_bad_input_is_one_line_exit_code_2_and_nothing_written(
     assert said in error
     assert error.count("\n") == 1
     assert sorted(os.listdir()) == before
+
+
+def test_a_trained_learner_is_kept_and_saved(own: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*own, "--seeds", "1", "--method", "er", "--keep-learners", "--memory", "4"]) == 0
+    (row,) = Store(Path("out/runs.sqlite")).rows()
+    assert main(["runs", "save", row["id"][:6], "learner.safetensors", "--out", "out"]) == 0
+    learner = Learner.load("learner.safetensors")
+    assert learner.step == row["updates"]
+    assert learner.state_hash() == Store(Path("out/runs.sqlite")).record(row["id"])["state_hash"]
+    assert main([*own, "--seeds", "1", "--method", "er-ace"]) == 0
+    other = next(row for row in Store(Path("out/runs.sqlite")).rows() if row["method"] == "er-ace")
+    assert main(["runs", "save", other["id"], "other.safetensors", "--out", "out"]) == 2
+    assert "--keep-learners" in capsys.readouterr().err
+    assert not Path("other.safetensors").exists()
 
 
 BROKEN = """

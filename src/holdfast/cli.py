@@ -18,7 +18,9 @@ EPILOG = """examples:
   holdfast cost --stream cifar10 --memory 20 --method mir   its multiply-adds, without running it
   holdfast check my_method.py:MyMethod                      does it hold what every method has to hold?
   holdfast sweep grid.toml                                  every combination of a grid, with a live table
+  holdfast tune --dataset cifar10 --method er-ace           choose hyper-parameters, on validation samples
   holdfast runs list --where method=er-ace                  what was run
+  holdfast report holdfast-runs                             all of it on one page, report.html
   holdfast run --stream folder:photos --method my_method.py:MyMethod
 """
 
@@ -55,8 +57,11 @@ def parser() -> Parser:
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=Parser)
     _describe_run(commands.add_parser("run", help="run methods on a stream and compare them"))
     _describe_sweep(commands.add_parser("sweep", help="run every combination of a grid"))
+    _describe_paper(commands.add_parser("paper", help="the paper's tables and figures, published and ours"))
+    _describe_tune(commands.add_parser("tune", help="choose hyper-parameters as the paper does"))
     _describe_cost(commands.add_parser("cost", help="what a run would compute, without running it"))
     _describe_check(commands.add_parser("check", help="check what every method has to hold"))
+    _describe_report(commands.add_parser("report", help="all tables, figures and runs on one page"))
     _describe_runs(commands.add_parser("runs", help="list, show, export and remove runs that were made"))
     _describe_data(commands.add_parser("data", help="list, get and verify datasets"))
     return top
@@ -68,6 +73,8 @@ def _describe_run(run: argparse.ArgumentParser) -> None:
     add("--seeds", type=int, metavar="N", help="seeds 0 to N-1 (default 3)")
     add("--lr", type=float, help="learning rate (default 0.1)")
     add("--augment", action="store_true", help="random crops and flips")
+    add("--start", metavar="METHOD", help="learn the first task with this one: several methods from one common model")
+    add("--probe", metavar="NAME,...", help="also measure drift, gradient, alignment, projection, current-task")
     add("--eval", metavar="MODE", help="exact (default), or rotating:K: 1/K of the test set a time")
     _describe_execution(run)
     run.set_defaults(command=_run)
@@ -80,6 +87,31 @@ def _describe_sweep(sweep: argparse.ArgumentParser) -> None:
     sweep.set_defaults(command=_sweep)
 
 
+def _describe_paper(paper: argparse.ArgumentParser) -> None:
+    add = paper.add_argument
+    add("names", nargs="+", metavar="NAME", help="T1 to T9, F1 to F10, all, or list")
+    add("--seeds", type=int, default=3, metavar="N", help="seeds 0 to N-1 (default 3; the paper has 10)")
+    add("--only", action="append", default=[], metavar="FIELD=VALUE", help="as method=er-ace,memory=20,dataset=cifar10")
+    add("--quick", action="store_true", help="a miniature on the embedded data: minutes instead of days")
+    add("--estimate", action="store_true", help="say how long it would take here, and do nothing")
+    add("--render", action="store_true", help="run nothing: what is in the store, with the rest as missing")
+    add("--tuned", action="store_true", help="with what holdfast tune has chosen, not with the authors' picks")
+    _describe_execution(paper)
+    paper.set_defaults(command=_paper)
+
+
+def _describe_tune(tune: argparse.ArgumentParser) -> None:
+    add = tune.add_argument
+    add("--dataset", default="cifar10", metavar="NAME", help="cifar10 (default), cifar100 or mini-imagenet")
+    add("--method", action="append", metavar="NAME", help="repeatable (default: all that the paper has there)")
+    add("--augment", action="store_true", help="random crops and flips")
+    add("--memory", action="append", type=int, metavar="M", help="samples a class; repeatable (default: the paper's)")
+    add("--seeds", type=int, default=3, metavar="N", help="seeds 0 to N-1 (default 3)")
+    add("--quick", action="store_true", help="a miniature on the embedded data: seconds instead of days")
+    _describe_execution(tune)
+    tune.set_defaults(command=_tune)
+
+
 def _describe_cost(cost: argparse.ArgumentParser) -> None:
     _describe_setting(cost)
     cost.add_argument("--data", metavar="DIR", help="where datasets lie (default $HOLDFAST_DATA, or the user's cache)")
@@ -88,7 +120,7 @@ def _describe_cost(cost: argparse.ArgumentParser) -> None:
 
 def _describe_setting(command: argparse.ArgumentParser) -> None:
     """The choices that decide what a run computes; their defaults are those of the grid."""
-    streams = "fashion (embedded, default), cifar10, cifar100, folder:PATH, arrays:FILE.npz"
+    streams = "fashion (embedded, default), cifar10, cifar100, mini-imagenet, folder:PATH, arrays:FILE.npz"
     add = command.add_argument
     add("--stream", metavar="NAME", help=f"{streams}; options after a colon: cifar10:tasks=10")
     add("--method", action="append", metavar="NAME[:option=value,...]", help="a method, or file.py:Class; repeatable")
@@ -106,6 +138,7 @@ def _describe_execution(command: argparse.ArgumentParser) -> None:
     add("--fresh", action="store_true", help="repeat runs even if their records are there")
     add("--retry-failed", action="store_true", help="repeat runs that failed")
     add("--snapshot-every", type=float, default=60, metavar="SECONDS", help="a stopped run goes on from there (60)")
+    add("--keep-learners", action="store_true", help="keep what was trained, for holdfast runs save")
     add("--json", type=Path, metavar="FILE", help="also write all records of this command into one file")
     add("--log", action="append", default=[], metavar="SINK", help="also to tensorboard, mlflow or wandb; repeatable")
     add("--backend", choices=("local", "ray"), default="local", help="processes on this machine, or a Ray cluster")
@@ -126,15 +159,25 @@ def _describe_runs(runs: argparse.ArgumentParser) -> None:
     show = actions.add_parser("show", help="everything about a run")
     export = actions.add_parser("export", help="as a table for other programs")
     take_in = actions.add_parser("import", help="take in what another store has exported")
+    save = actions.add_parser("save", help="the learner that a run has trained, as a file for Learner.load")
     remove = actions.add_parser("rm", help="remove runs")
-    functions = {listing: "show_list", show: "show", export: "export", take_in: "take_in", remove: "remove"}
+    functions = {
+        listing: "show_list",
+        show: "show",
+        export: "export",
+        take_in: "take_in",
+        save: "save",
+        remove: "remove",
+    }
     for action, function in functions.items():
         action.set_defaults(command=_runs, function=function)
         action.add_argument("--out", type=Path, default=Path("holdfast-runs"), metavar="DIR", help="as in holdfast run")
     for action in (listing, export):
         which = "only those: field=value,field=value, as method=er-ace,seed=0"
         action.add_argument("--where", action="append", default=[], metavar="FIELD=VALUE", help=which)
-    show.add_argument("id", help="a run's id, or the beginning of it")
+    for action in (show, save):
+        action.add_argument("id", help="a run's id, or the beginning of it")
+    save.add_argument("file", type=Path, metavar="FILE")
     remove.add_argument("ids", nargs="+", metavar="id", help="a run's id, or the beginning of it")
     export.add_argument("--csv", type=Path, metavar="FILE")
     export.add_argument("--parquet", type=Path, metavar="FILE")
@@ -143,18 +186,23 @@ def _describe_runs(runs: argparse.ArgumentParser) -> None:
     export.add_argument("--evaluations", action="store_true", help="one row an evaluation instead of one a run")
 
 
+def _describe_report(report: argparse.ArgumentParser) -> None:
+    report.add_argument("out", type=Path, metavar="DIR", help="the --out of runs, where report.html will be")
+    report.set_defaults(command=_report)
+
+
 def _describe_data(data: argparse.ArgumentParser) -> None:
     actions = data.add_subparsers(title="actions", metavar="ACTION", required=True, parser_class=Parser)
     listing = actions.add_parser("list", help="what there is")
     get = actions.add_parser("get", help="download and verify")
     verify = actions.add_parser("verify", help="check every sample")
-    source = "the official archive, or a folder with its files, already on this disk"
+    source = "the official archive, or a folder with its files or images, already on this disk"
     get.add_argument("--from", dest="source", metavar="PATH", help=source)
     for action, command in ((listing, _data_list), (get, _data_get), (verify, _data_verify)):
         action.set_defaults(command=command)
         action.add_argument("--data", metavar="DIR", help="where datasets lie")
     for action in (get, verify):
-        action.add_argument("name", help="cifar10 or cifar100")
+        action.add_argument("name", help="cifar10, cifar100 or mini-imagenet")
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -169,6 +217,18 @@ def _sweep(options: argparse.Namespace) -> int:
     return sweep(options)
 
 
+def _paper(options: argparse.Namespace) -> int:
+    from holdfast.paper.command import paper
+
+    return paper(options)
+
+
+def _tune(options: argparse.Namespace) -> int:
+    from holdfast.paper.tune import tune
+
+    return tune(options)
+
+
 def _cost(options: argparse.Namespace) -> int:
     from holdfast.runs.cost import cost
 
@@ -179,6 +239,12 @@ def _check(options: argparse.Namespace) -> int:
     from holdfast.checks.command import check
 
     return check(options.method)
+
+
+def _report(options: argparse.Namespace) -> int:
+    from holdfast.report.page import report
+
+    return report(options)
 
 
 def _runs(options: argparse.Namespace) -> int:
@@ -195,7 +261,7 @@ def _data_list(options: argparse.Namespace) -> int:
     print(f"datasets in {root}:")
     for row in listing(root):
         shape = "×".join(map(str, row.sample_shape))
-        print(f"  {row.name:10} {row.classes:4} classes {row.train:6} + {row.test:5} samples {shape:8}  {row.status}")
+        print(f"  {row.name:13} {row.classes:4} classes {row.train:6} + {row.test:5} samples {shape:8}  {row.status}")
     return 0
 
 

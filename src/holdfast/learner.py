@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from holdfast import checkpoint
+from holdfast import checkpoint, files
 from holdfast.augment import Augment, crop_and_flip
 from holdfast.batch import Batch, Task
 from holdfast.class_index import Journal
@@ -135,11 +135,15 @@ class Learner:
 
     def save(self, path: str | Path) -> None:
         """Writes everything that determines the learner's future into one file: whole or not at all."""
+        files.write(Path(path), self.serialized())
+
+    def serialized(self) -> bytes:
+        """What `save` writes."""
         tensors, values = pack(self)
         labels = [encode(label) for label in self.classes]
         augment = None if self._augment is None else self._augment.__name__
         settings = {"net": recipe(self.net.encoder.module), "classes": self._classes, "augment": augment}
-        checkpoint.write(Path(path), tensors, {**values, "labels": labels, "settings": settings})
+        return checkpoint.pack(tensors, {**values, "labels": labels, "settings": settings})
 
     @classmethod
     def load(

@@ -31,6 +31,7 @@ def test_the_listing_says_what_is_there_and_how_to_get_the_rest(tmp_path: Path) 
         ("fashion", 10, 5000, 1000, (1, 28, 28), "present"),
         ("cifar10", 10, 50000, 10000, (3, 32, 32), "holdfast data get cifar10"),
         ("cifar100", 100, 50000, 10000, (3, 32, 32), "holdfast data get cifar100"),
+        ("mini-imagenet", 100, 50000, 10000, (3, 84, 84), "holdfast data get mini-imagenet --from PATH"),
     ]
 
 

@@ -20,7 +20,8 @@ def record(seed: int = 0, method: str = "er", evaluations: int = 3) -> dict[str,
         "seconds": 1.25,
         "train_seconds": 1.0, "updates": 30, "code": "c0de", "command": "holdfast run", "tasks": [[0, 1], [2]],
         "evaluations": [
-            {"step": 10 * i, "seen": 9 * i, "aa": i / 7, "correct": [i, 0], "total": [9, 9]} for i in range(evaluations)
+            {"step": 10 * i, "seen": 9 * i, "aa": i / 7, "correct": [i, 0], "total": [9, 9], "macs": 7 * i}
+            for i in range(evaluations)
         ],
     }  # fmt: skip
 

@@ -3,8 +3,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from holdfast.errors import HoldfastError, InputError, UnknownName
-from holdfast.streams import named
+from holdfast.errors import DataError, HoldfastError, InputError, UnknownName
+from holdfast.streams import Stream, blurry, named, source, split
 
 
 @pytest.fixture
@@ -44,9 +44,47 @@ def test_a_method_can_ask_for_the_shuffled_order(arrays: str, tmp_path: Path) ->
 
 
 def test_the_seed_is_the_streams(arrays: str, tmp_path: Path) -> None:
-    for order in ("split", "iid"):
+    for order in ("split", "iid", "blurry"):
         first, again, other = (named(f"{arrays}:order={order}", tmp_path, seed).order for seed in (1, 1, 2))
         assert (first == again).all() and (first != other).any()
+
+
+def of_each_task(stream: Stream) -> list[list[int]]:
+    task = np.repeat(stream.batch_task, np.diff(stream.starts))
+    return [stream.order[task == i].tolist() for i in range(len(stream.tasks))]
+
+
+@pytest.mark.parametrize(("share", "later"), [("50", 500), ("10", 100), ("2.5", 25), ("0.01", 1)])
+@pytest.mark.parametrize("seed", [0, 3])
+def test_later_tasks_can_be_limited_to_a_share(share: str, later: int, seed: int, tmp_path: Path) -> None:
+    whole = of_each_task(named("fashion", tmp_path, seed))
+    part = of_each_task(named(f"fashion:share={share}", tmp_path, seed))
+    assert part == [whole[0], *(task[:later] for task in whole[1:])]
+
+
+def test_a_share_of_all_is_the_split_stream(tmp_path: Path) -> None:
+    limited, whole = named("fashion:share=100", tmp_path, 2), split(named("fashion", tmp_path).dataset, 5, 2)
+    for part in ("order", "starts", "batch_task", "tasks"):
+        assert np.array_equal(getattr(limited, part), getattr(whole, part))
+    assert source("fashion:share=100", tmp_path).options == source("fashion", tmp_path).options
+
+
+def test_the_order_can_be_blurry(arrays: str, tmp_path: Path) -> None:
+    stream = named(f"{arrays}:order=blurry,batch=5,distinct=2.5", tmp_path, seed=1)
+    assert (stream.order == blurry(stream.dataset, 4, 1, 5, 2.5).order).all()
+    assert not source(f"{arrays}:order=blurry", tmp_path).has_tasks
+    assert source(f"{arrays}:order=blurry", tmp_path).options["distinct"] == 2.0
+
+
+def test_rehearsal_can_be_balanced(tmp_path: Path) -> None:
+    assert source("fashion:rehearsal=balanced", tmp_path).options["rehearsal"] == "balanced"
+    assert source("fashion:rehearsal=steady", tmp_path).options == source("fashion", tmp_path).options
+    assert (named("fashion:rehearsal=balanced", tmp_path).order == named("fashion", tmp_path).order).all()
+
+
+def test_mini_imagenet_that_is_not_there_says_how_to_bring_it(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="run `holdfast data get mini-imagenet --from PATH`"):
+        named("mini-imagenet", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -58,6 +96,23 @@ def test_the_seed_is_the_streams(arrays: str, tmp_path: Path) -> None:
         ("a\nb", UnknownName, "unknown stream 'a\\nb'"),
         ("fashion:task=5", UnknownName, "unknown stream option 'task': did you mean 'tasks'?"),
         ("fashion:order=idd", UnknownName, "'idd': did you mean 'iid'? there are split, iid"),
+        ("fashion:order=blury", UnknownName, "unknown order 'blury': did you mean 'blurry'?"),
+        ("fashion:rehearsal=balance", UnknownName, "unknown rehearsal 'balance': did you mean 'balanced'?"),
+        ("fashion:distinc=2", UnknownName, "unknown stream option 'distinc': did you mean 'distinct'?"),
+        ("mini-imagenett", UnknownName, "did you mean 'mini-imagenet'?"),
+        ("fashion:distinct=2", InputError, "stream 'fashion:distinct=2': distinct goes with order=blurry"),
+        ("fashion:order=iid,distinct=2", InputError, "distinct goes with order=blurry"),
+        ("fashion:order=iid,share=10", InputError, "share goes with order=split"),
+        ("fashion:order=blurry,share=10", InputError, "share goes with order=split"),
+        ("fashion:order=blurry,distinct=two", InputError, "distinct must be a number, not 'two'"),
+        ("fashion:order=blurry,distinct=nan", InputError, "distinct must be between 1.00 and "),
+        ("fashion:order=blurry,distinct=0", InputError, "classes a batch here, not 0.0"),
+        ("fashion:order=blurry,distinct=9", InputError, "classes a batch here, not 9.0"),
+        ("fashion:share=ten", InputError, "share must be a number, not 'ten'"),
+        ("fashion:share=0", InputError, "share must be above 0 and at most 100 per cent, not 0.0"),
+        ("fashion:share=-5", InputError, "share must be above 0 and at most 100 per cent, not -5.0"),
+        ("fashion:share=101", InputError, "share must be above 0 and at most 100 per cent, not 101.0"),
+        ("fashion:share=nan", InputError, "share must be above 0 and at most 100 per cent, not nan"),
         ("fashion:tasks", InputError, "stream 'fashion:tasks': 'tasks' should be option=value"),
         ("fashion:tasks=", InputError, "'tasks=' should be option=value"),
         ("fashion:", InputError, "'' should be option=value"),

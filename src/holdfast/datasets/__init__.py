@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from holdfast.datasets import cifar, embedded
+from holdfast.datasets import cifar, embedded, mini_imagenet
 from holdfast.datasets.base import Dataset, from_arrays
 from holdfast.errors import DataError, UnknownName
 
@@ -17,6 +17,7 @@ LOADERS: dict[str, Callable[[Path], Dataset]] = {
     "fashion": lambda root: embedded.fashion(),
     "cifar10": cifar.cifar10,
     "cifar100": cifar.cifar100,
+    "mini-imagenet": mini_imagenet.mini_imagenet,
 }
 
 
@@ -43,6 +44,7 @@ def load(name: str, root: Path) -> Dataset:
 def listing(root: Path) -> list[Row]:
     classes = len(embedded.CLASSES)
     train, test = classes * embedded.TRAIN_PER_CLASS, classes * embedded.TEST_PER_CLASS
+    mini = mini_imagenet.LAYOUT
     return [
         Row("fashion", classes, train, test, embedded.SAMPLE_SHAPE, "present"),
         *(
@@ -55,6 +57,14 @@ def listing(root: Path) -> list[Row]:
                 status=f"holdfast data get {name}" if layout.fault(root) else "present",
             )
             for name, layout in cifar.LAYOUTS.items()
+        ),
+        Row(
+            name=mini.name,
+            classes=mini.classes,
+            train=mini.classes * mini.train,
+            test=mini.classes * mini.test,
+            sample_shape=mini.sample_shape,
+            status=f"holdfast data get {mini.name} --from PATH" if mini.fault(root) else "present",
         ),
     ]
 

@@ -1,10 +1,13 @@
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InputError
+from holdfast.seeds import generator
+
+VALIDATION_SEED = 0
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -53,3 +56,31 @@ def from_arrays(
         test_x=np.asarray(test_x),
         test_y=np.array([index[label] for label in test_labels], np.int64),
     )
+
+
+def first_of_each_class(dataset: Dataset, count: int) -> Dataset:
+    """With at most so many training samples of a class; the test samples stay."""
+    rows = [np.flatnonzero(dataset.train_y == label)[:count] for label in range(len(dataset.classes))]
+    kept = np.sort(np.concatenate(rows))
+    return replace(dataset, train_x=dataset.train_x[kept], train_y=dataset.train_y[kept])
+
+
+def validation_split(dataset: Dataset, per_cent: float) -> Dataset:
+    """`per_cent` of the training samples of every class to test on, the others to train on; no test sample is left.
+
+    Which samples these are depends on the labels alone: runs with different seeds have the same ones.
+    """
+    if not 0 < per_cent < 100:
+        raise InputError(f"holdout must be above 0 and below 100 per cent, not {per_cent:g}")
+    held_out = np.zeros(len(dataset.train_y), bool)
+    for label, name in enumerate(dataset.classes):
+        rows = np.flatnonzero(dataset.train_y == label)
+        count = max(1, round(len(rows) * per_cent / 100))
+        if count >= len(rows):
+            raise InputError(
+                f"holdout of {per_cent:g} per cent: class {name!r} of {dataset.name} has {len(rows)} training samples, "
+                "too few for two parts"
+            )
+        held_out[generator(VALIDATION_SEED, "validation", label).permutation(rows)[:count]] = True
+    x, y = dataset.train_x, dataset.train_y
+    return replace(dataset, train_x=x[~held_out], train_y=y[~held_out], test_x=x[held_out], test_y=y[held_out])

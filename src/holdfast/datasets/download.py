@@ -3,11 +3,11 @@
 import hashlib
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from holdfast.datasets.progress import progress
 from holdfast.errors import DataError
 
 TIMEOUT_SECONDS = 20
@@ -68,7 +68,7 @@ def receive(url: str, part: Path) -> None:
             have = 0
         lacking = response.headers["Content-Length"]
         total = have + int(lacking) if lacking else None
-        with part.open("ab" if have else "wb") as file, progress(part.stem, have, total) as advance:
+        with part.open("ab" if have else "wb") as file, progress(part.stem, total, have, of_bytes=True) as advance:
             for chunk in chunks(response, server):
                 file.write(chunk)
                 advance(len(chunk))
@@ -82,18 +82,6 @@ def chunks(response: HTTPResponse, server: str) -> Iterator[bytes]:
             yield chunk
     except (OSError, HTTPException) as error:
         raise OutOfReach(f"{server} broke off: {error}") from error
-
-
-@contextmanager
-def progress(label: str, done: int, total: int | None) -> Iterator[Callable[[int], None]]:
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(label, total=total, completed=done)
-        yield lambda count: bar.advance(task, count)
 
 
 def md5_of(path: Path) -> str:

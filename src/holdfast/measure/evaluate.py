@@ -25,6 +25,7 @@ class Evaluation:
     seen: int
     correct: tuple[int, ...]
     total: tuple[int, ...]
+    macs: int | None = None  # what the learner has computed until then
 
 
 @dataclass(frozen=True, slots=True)

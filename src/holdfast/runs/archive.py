@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast import files
-from holdfast.errors import InputError
+from holdfast.errors import InputError, UnknownName
 from holdfast.report.tables import listing
 from holdfast.runs.spec import RunSpec
 from holdfast.runs.store import Record, Store
@@ -46,6 +46,15 @@ def show(options: argparse.Namespace) -> int:
     evaluations = record.pop("evaluations")
     json.dump(record, sys.stdout, indent=2)
     print(f"\n{len(evaluations)} evaluations; holdfast runs export --evaluations has them")
+    return 0
+
+
+def save(options: argparse.Namespace) -> int:
+    store = opened(options)
+    try:
+        files.write(options.file, store.artifact(options.id, "learner"))
+    except UnknownName as error:
+        raise InputError(f"{error}; holdfast run --keep-learners --fresh keeps it") from error
     return 0
 
 

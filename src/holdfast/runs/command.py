@@ -39,13 +39,21 @@ def chosen(options: argparse.Namespace) -> list[RunSpec]:
 
 
 def carry_out(specs: Sequence[RunSpec], options: argparse.Namespace) -> int:
+    console = Console()
+    plans = do_missing(specs, options, console)
+    _show_results(console, plans, options)
+    return say_what_is_missing(plans)
+
+
+def do_missing(specs: Sequence[RunSpec], options: argparse.Namespace, console: Console) -> Sweep:
+    """Runs what is not in the store yet, where and how the options say."""
     _check(options)
     store = Store(options.out / "runs.sqlite")
-    plans = Sweep(specs, store, data_root(options.data), options.snapshot_every)
+    how = {"snapshot_every": options.snapshot_every, "keep_learners": options.keep_learners}
+    plans = Sweep(specs, store, data_root(options.data), **how)
     sinks = Sinks(options.log, options.out, plans.ids)
     backend = _backend(options, plans)
     store.open()
-    console = Console()
     if options.fresh:
         plans.forget(list(plans.ids))
     if options.retry_failed:
@@ -58,8 +66,9 @@ def carry_out(specs: Sequence[RunSpec], options: argparse.Namespace) -> int:
             sinks.show(event)
 
         plans.run(backend, show)
-    _show_results(console, plans, options)
-    return _say_what_is_missing(plans)
+    if options.json:
+        files.write(options.json, json.dumps(plans.records(), separators=(",", ":")).encode())
+    return plans
 
 
 def cores() -> int:
@@ -109,8 +118,6 @@ def _show_results(console: Console, plans: Sweep, options: argparse.Namespace) -
         worst = min(row["fast_path_agreement"] for row in done)
         console.print(f"fast evaluation path: the plain net's answer on {100 * worst:.1f} % of 500 test samples")
         _draw(console, plans.records(), options.out)
-    if options.json:
-        files.write(options.json, json.dumps(plans.records(), separators=(",", ":")).encode())
 
 
 def _draw(console: Console, records: list[Record], folder: Path) -> None:
@@ -126,7 +133,7 @@ def _draw(console: Console, records: list[Record], folder: Path) -> None:
         console.print(f"picture: {path}", highlight=False)
 
 
-def _say_what_is_missing(plans: Sweep) -> int:
+def say_what_is_missing(plans: Sweep) -> int:
     failed = plans.failed()
     for spec in failed:
         why = plans.store.record(plans.ids[spec])["why"].strip()

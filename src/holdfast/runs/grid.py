@@ -24,6 +24,8 @@ CHOICES = {
     "net": Choice(str, None),
     "eval_every": Choice(int, 10),
     "eval": Choice(str, "exact"),
+    "start": Choice(str, None),
+    "probe": Choice(str, ""),
 }
 
 
@@ -83,6 +85,6 @@ def _values(name: str, given: Any) -> list[Any]:
     return [kind(value) for value in values]
 
 
-def _spec(method: str, eval: str, **rest: Any) -> RunSpec:
+def _spec(method: str, eval: str, probe: str, **rest: Any) -> RunSpec:
     name, options = parse_method(method)
-    return RunSpec(method=name, options=options, eval_mode=eval, **rest)
+    return RunSpec(method=name, options=options, eval_mode=eval, probe=tuple(filter(None, probe.split(","))), **rest)

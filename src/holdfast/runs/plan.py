@@ -13,9 +13,10 @@ from holdfast.augment import crop_and_flip
 from holdfast.errors import InputError, UnknownName
 from holdfast.learner import Learner
 from holdfast.measure.evaluate import Evaluator, Schedule
+from holdfast.measure.probes import PROBES
 from holdfast.methods import Method
 from holdfast.nets import NETS, default_net
-from holdfast.runs.spec import RunSpec
+from holdfast.runs.spec import RunSpec, parse_method
 from holdfast.streams import Source, Stream
 
 
@@ -24,6 +25,7 @@ class Plan:
     spec: RunSpec
     source: Source
     method: Method
+    start: Method
     net: str
     schedule: Schedule
 
@@ -43,6 +45,12 @@ class Plan:
             "net": self.net,
         }
         return hashlib.sha256(json.dumps(canonical, sort_keys=True).encode()).hexdigest()[:16]
+
+    def method_in(self, task: int) -> Method:
+        method = self.method if task else self.start
+        if self.source.options.get("rehearsal") == "balanced":  # as many replayed of a class as there are incoming
+            return dataclasses.replace(method, replay=task * int(self.source.options["batch"]))
+        return method
 
     def stream(self) -> Stream:
         return self.source.stream(self.spec.seed, self.method.iid_batches, self.method.epochs)
@@ -73,9 +81,15 @@ def plan(spec: RunSpec, source: Source) -> Plan:
     if net not in NETS:
         raise UnknownName("net", net, NETS)
     _try(net, shape)
+    start = methods.make(*parse_method(spec.start)) if spec.start else method
+    if start is not method and (not source.has_tasks or start.head != method.head):
+        raise InputError(f"--start {spec.start}: it takes a stream with tasks, and a method with the same head")
+    for name in spec.probe:
+        if name not in PROBES:
+            raise UnknownName("probe", name, PROBES)
     if spec.augment and len(shape) != 3:
         raise InputError(f"--augment crops and flips images; the samples of {spec.stream} have shape {shape}")
-    return Plan(spec, source, method, net, Schedule.parse(spec.eval_every, spec.eval_mode))
+    return Plan(spec, source, method, start, net, Schedule.parse(spec.eval_every, spec.eval_mode))
 
 
 @cache

@@ -3,7 +3,7 @@
 import platform
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,12 @@ from holdfast.learner_state import decode, encode, pack, unpack
 from holdfast.measure import metrics
 from holdfast.measure.evaluate import Evaluation
 from holdfast.measure.ledger import ACCOUNTS, Ledger
+from holdfast.measure.probes import PROBES
 from holdfast.runs.plan import Plan, plan
 from holdfast.runs.spec import RunSpec, code_hash
 from holdfast.streams import source
 
+UPDATES_AFTER_A_SWITCH = 20  # all of which the probes look at; otherwise where evaluations fall
 Report = Callable[["Progress"], None]
 
 
@@ -40,6 +42,7 @@ class Run:
         self._evaluator = plan.evaluator(self.stream)
         self._ledger = Ledger()
         self._evaluations: list[Evaluation] = []
+        self._probes: list[dict[str, Any]] = []
         self._seen = 0
         self._seconds = {"train": 0.0, "all": 0.0}
 
@@ -57,21 +60,34 @@ class Run:
         return [(e.step, metrics.anytime_accuracy(e, self.stream.tasks)) for e in newer][::-1]
 
     def advance(self) -> None:
-        """The next batch, and an evaluation if one is due."""
+        """The next batch, and an evaluation if one is due. The time that probes take is not the run's."""
         learner, evaluator, ledger = self.learner, self._evaluator, self._ledger
-        started = time.perf_counter()
         x, y, task = self.stream.batch(learner.step)
+        learner.method = self.plan.method_in(task)
+        due = evaluator.due(learner.step + 1)
+        if due or any(0 <= learner.step - end < UPDATES_AFTER_A_SWITCH for end in self.stream.task_ends):
+            self._probe("before")
+        started = time.perf_counter()
         with ledger.watch("training"):
             learner.observe(x, y, task=task)
         self._seen += len(y)
         self._seconds["train"] += time.perf_counter() - started
-        if evaluator.due(learner.step):
+        if due:
             with ledger.watch("query"):
                 scores = evaluator.scores(learner) if evaluator.answers_now(learner) else None
             with ledger.watch("evaluation"):
-                self._evaluations.append(evaluator.evaluate(learner, scores, self._seen))
+                evaluation = evaluator.evaluate(learner, scores, self._seen)
+            self._evaluations.append(replace(evaluation, macs=ledger.train_macs))
             ledger.weigh(learner)
         self._seconds["all"] += time.perf_counter() - started
+        self._probe("after", due=due)
+
+    def _probe(self, when: str, **how: bool) -> None:
+        step = self.learner.step + (when == "before")
+        for name in self.plan.spec.probe:
+            value = getattr(PROBES[name], when)(self.learner, self.stream, **how)
+            if value is not None:
+                self._probes.append({"name": name, "step": step, "value": value})
 
     def record(self) -> dict[str, Any]:
         """What is kept of a finished run."""
@@ -98,6 +114,7 @@ class Run:
             "tasks": tasks,
             "task_ends": task_ends,
             "evaluations": [{**asdict(e), "aa": metrics.anytime_accuracy(e, tasks)} for e in evaluations],
+            "probes": self._probes,
             "data": self.plan.source.fingerprint,
             "code": code_hash(spec.method),
             "environment": environment(),
@@ -108,6 +125,7 @@ class Run:
         tensors, values = pack(self.learner)
         done = {
             "evaluations": [asdict(e) for e in self._evaluations],
+            "probes": self._probes,
             "ledger": self._ledger.state(),
             "seen": self._seen,
             "seconds": self._seconds,
@@ -126,8 +144,10 @@ class Run:
         unpack(self.learner, tensors, manifest["learner"], [decode(label) for label in manifest["labels"]])
         done = manifest["done"]
         self._evaluations = [
-            Evaluation(e["step"], e["seen"], tuple(e["correct"]), tuple(e["total"])) for e in done["evaluations"]
+            Evaluation(e["step"], e["seen"], tuple(e["correct"]), tuple(e["total"]), e["macs"])
+            for e in done["evaluations"]
         ]
+        self._probes = done["probes"]
         self._ledger.restore(done["ledger"])
         self._seen, self._seconds = done["seen"], done["seconds"]
         return True

@@ -1,6 +1,8 @@
 """What a run is: everything that decides its numbers, and nothing else."""
 
 import hashlib
+import shlex
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache
@@ -22,10 +24,13 @@ class RunSpec:
     eval_every: int = 10
     eval_mode: str = "exact"
     net: str | None = None  # None: the built-in one that suits the samples
+    start: str | None = None  # the method of the first task, if it is another: several methods from one common model
+    probe: tuple[str, ...] = ()  # what is measured beside
 
     def __post_init__(self) -> None:
         if self.memory < 0:
             raise InputError(f"--memory must be 0 or more samples a class, not {self.memory}")
+        object.__setattr__(self, "probe", tuple(self.probe))  # JSON has lists only
         if not self.lr > 0:
             raise InputError(f"--lr must be above 0, not {self.lr}")
 
@@ -57,6 +62,12 @@ def parse_method(text: str) -> tuple[str, dict[str, str]]:
         if not key or not equals or not value:
             raise InputError(f"method {text!r}: options are written option=value,option=value")
     return name, {key: value for key, _, value in pairs}
+
+
+def command() -> str:
+    """What was typed to get here."""
+    name = Path(sys.argv[0]).name
+    return shlex.join(["holdfast" if name == "__main__.py" else name, *sys.argv[1:]])
 
 
 def code_hash(method: str) -> str:

@@ -16,7 +16,8 @@ VERSION = 1
 SECONDS_TO_WAIT_FOR_OTHER_WRITERS = 60
 FIELDS = {
     "title": "TEXT", "stream": "TEXT", "method": "TEXT", "options": "JSON", "memory": "INTEGER", "seed": "INTEGER",
-    "lr": "REAL", "augment": "INTEGER", "net": "TEXT", "eval_every": "INTEGER", "eval_mode": "TEXT",
+    "lr": "REAL", "augment": "INTEGER", "net": "TEXT", "start": "TEXT", "probe": "JSON",
+    "eval_every": "INTEGER", "eval_mode": "TEXT",
     "acc": "REAL", "aaa": "REAL", "forgetting": "REAL", "train_macs": "INTEGER", "eval_macs": "INTEGER",
     "memory_bytes": "REAL", "seconds": "REAL", "train_seconds": "REAL", "updates": "INTEGER",
     "fast_path_agreement": "REAL", "code": "TEXT", "command": "TEXT",
@@ -33,11 +34,12 @@ CREATE TABLE runs (
 CREATE TABLE evaluations (
     run TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
     step INTEGER NOT NULL, seen INTEGER NOT NULL, aa REAL NOT NULL, correct JSON NOT NULL, total JSON NOT NULL,
+    macs INTEGER,
     PRIMARY KEY (run, step)
 ) WITHOUT ROWID;
 CREATE TABLE probes (
     run TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
-    name TEXT NOT NULL, step INTEGER NOT NULL, value JSON NOT NULL,
+    name TEXT NOT NULL, step INTEGER NOT NULL, value TEXT NOT NULL,
     PRIMARY KEY (run, name, step)
 ) WITHOUT ROWID;
 CREATE TABLE artifacts (
@@ -47,6 +49,7 @@ CREATE TABLE artifacts (
 );
 PRAGMA user_version = {VERSION};
 """
+NOT_IN_MORE = ("evaluations", "probes", "id", "status", "why", "finished")
 MIGRATIONS: dict[int, str] = {}  # from a version to the next
 
 
@@ -63,20 +66,32 @@ class Store:
                 _bring_up_to_date(db, self.file)
             db.execute("PRAGMA journal_mode = WAL")
 
-    def keep(self, run: str, record: Record, status: str = "done", why: str | None = None) -> None:
-        """Puts a record in the place of an earlier one of the same run."""
+    def keep(
+        self,
+        run: str,
+        record: Record,
+        status: str = "done",
+        why: str | None = None,
+        artifacts: Mapping[str, bytes] | None = None,
+    ) -> None:
+        """Puts a record, and files that belong to it, in the place of an earlier one of the same run."""
         fields = {name: record.get(name) for name in FIELDS}
-        more = {k: v for k, v in record.items() if k not in FIELDS and k not in ("evaluations", "id", "status", "why")}
+        more = {k: v for k, v in record.items() if k not in FIELDS and k not in NOT_IN_MORE}
         row = {"id": run, "status": status, "why": why, **fields, "more": more}
         evaluations = [
-            (run, e["step"], e["seen"], e["aa"], _json(e["correct"]), _json(e["total"]))
+            (run, e["step"], e["seen"], e["aa"], _json(e["correct"]), _json(e["total"]), e.get("macs"))
             for e in record.get("evaluations", [])
         ]
+        probes = [(run, p["name"], p["step"], _json(p["value"])) for p in record.get("probes", [])]
         with self._connected() as db, _alone(db):
             db.execute("DELETE FROM runs WHERE id = ?", (run,))
             names, marks = ", ".join(row), ", ".join("?" * len(row))
             db.execute(f"INSERT INTO runs ({names}) VALUES ({marks})", [_plain(value) for value in row.values()])
-            db.executemany("INSERT INTO evaluations VALUES (?, ?, ?, ?, ?, ?)", evaluations)
+            db.executemany("INSERT INTO evaluations VALUES (?, ?, ?, ?, ?, ?, ?)", evaluations)
+            db.executemany("INSERT INTO probes VALUES (?, ?, ?, ?)", probes)
+            db.executemany(
+                "INSERT INTO artifacts VALUES (?, ?, ?)", [(run, *item) for item in (artifacts or {}).items()]
+            )
 
     def status(self, runs: Iterable[str]) -> dict[str, str]:
         """What is there of these runs: done or failed."""
@@ -90,7 +105,10 @@ class Store:
             (row,) = db.execute("SELECT * FROM runs WHERE id = ?", (self._full_id(db, run),))
             found = {**json.loads(row["more"]), **_fields(row)}
             rows = db.execute("SELECT * FROM evaluations WHERE run = ? ORDER BY step", (found["id"],))
-            return found | {"evaluations": [_evaluation(row) for row in rows]}
+            evaluations = [_evaluation(row) for row in rows]
+            rows = db.execute("SELECT * FROM probes WHERE run = ? ORDER BY name, step", (found["id"],))
+            probes = [{"name": row["name"], "step": row["step"], "value": json.loads(row["value"])} for row in rows]
+            return found | {"evaluations": evaluations, "probes": probes}
 
     def rows(self, where: Mapping[str, str] | None = None) -> list[Record]:
         """The fields of all records, oldest first; `where` says which values fields must have."""
@@ -105,6 +123,15 @@ class Store:
                 f"SELECT {shown} FROM runs WHERE {condition} ORDER BY rowid", list((where or {}).values())
             )
             return [_fields(row) for row in rows]
+
+    def artifact(self, run: str, name: str) -> bytes:
+        with self._connected() as db:
+            run = self._full_id(db, run)
+            found = {row["name"]: row for row in db.execute("SELECT name FROM artifacts WHERE run = ?", (run,))}
+            if name not in found:
+                raise UnknownName(f"file of run {run[:8]}", name, found or ["none"])
+            (row,) = db.execute("SELECT content FROM artifacts WHERE run = ? AND name = ?", (run, name))
+            return bytes(row["content"])
 
     def remove(self, runs: Sequence[str]) -> None:
         with self._connected() as db, _alone(db):
@@ -199,6 +226,7 @@ def _fields(row: sqlite3.Row) -> Record:
     values = dict(row)
     values.pop("more", None)
     values["options"] = json.loads(values["options"] or "{}")
+    values["probe"] = json.loads(values["probe"] or "[]")
     values["augment"] = bool(values["augment"])
     return values
 
@@ -210,4 +238,5 @@ def _evaluation(row: sqlite3.Row) -> Record:
         "aa": row["aa"],
         "correct": json.loads(row["correct"]),
         "total": json.loads(row["total"]),
+        "macs": row["macs"],
     }

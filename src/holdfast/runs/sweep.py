@@ -1,15 +1,15 @@
 """Many runs: what is in the store is not repeated, what was begun goes on, what fails does not stop the others."""
 
-import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 from holdfast import files
 from holdfast.claims import Claims
 from holdfast.runs.plan import plan
-from holdfast.runs.spec import RunSpec, code_hash
+from holdfast.runs.spec import RunSpec, code_hash, command
 from holdfast.runs.store import Record, Store
 from holdfast.runs.work import Died, Event, Failed, Finished, Job, Saved
 from holdfast.streams import Source, source
@@ -37,14 +37,22 @@ class Backend(Protocol):
 class Sweep:
     """The runs of a command and where they stand."""
 
-    def __init__(self, specs: Iterable[RunSpec], store: Store, root: Path, snapshot_every: float = 60) -> None:
+    def __init__(
+        self,
+        specs: Iterable[RunSpec],
+        store: Store,
+        root: Path,
+        *,
+        snapshot_every: float = 60,
+        keep_learners: bool = False,
+    ) -> None:
         specs = list(specs)
         self.store = store
         self.sources: dict[str, Source] = {text: source(text, root) for text in {spec.stream for spec in specs}}
         by_id = {plan(spec, self.sources[spec.stream]).run: spec for spec in reversed(specs)}
         self.ids = {spec: run for run, spec in reversed(by_id.items())}  # the same run written twice is one run
         self.stopped = False
-        self._snapshot_every = snapshot_every
+        self._job = partial(Job, snapshot_every=snapshot_every, keep_learner=keep_learners)
         self._snapshots = store.file.with_suffix(".snapshots")
 
     def done(self) -> list[RunSpec]:
@@ -96,7 +104,7 @@ class Sweep:
             while waiting and backend.room > 0:
                 spec = waiting.popleft()
                 running.add(spec)
-                backend.start(Job(spec, self._saved(spec), self._snapshot_every))
+                backend.start(self._job(spec, self._saved(spec)))
 
         start()
         while running:
@@ -122,8 +130,8 @@ class Sweep:
             case Saved(snapshot=snapshot):
                 files.make_folder(self._snapshots)
                 files.write(self._snapshot(spec), snapshot)
-            case Finished(record=record):
-                self.store.keep(self.ids[spec], {**record, "command": " ".join(["holdfast", *sys.argv[1:]])})
+            case Finished(record=record, artifacts=artifacts):
+                self.store.keep(self.ids[spec], {**record, "command": command()}, artifacts=artifacts)
                 self._snapshot(spec).unlink(missing_ok=True)
             case Failed(why=why):
                 record = {**spec.as_json(), "title": spec.title, "code": code_hash(spec.method)}

@@ -4,8 +4,8 @@ import contextlib
 import ctypes
 import time
 import traceback
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -24,6 +24,7 @@ class Job:
     spec: RunSpec
     snapshot: bytes | None = None  # where to go on from
     snapshot_every: float = 60  # seconds
+    keep_learner: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,7 @@ class Saved:
 class Finished:
     spec: RunSpec
     record: dict[str, Any]
+    artifacts: Mapping[str, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,8 @@ def _go_on(run: Run, job: Job, stopping: Callable[[], bool]) -> Iterator[Event]:
             reported = now
             yield Advanced(job.spec, run.progress, run.anytime(evaluated))
             evaluated = run.learner.step
-    yield Finished(job.spec, run.record())
+    learner = {"learner": run.learner.serialized()} if job.keep_learner else {}
+    yield Finished(job.spec, run.record(), learner)
 
 
 def keep_freed_memory() -> None:

@@ -38,15 +38,30 @@ class Stream:
 
 def split(dataset: Dataset, tasks: int, seed: int = 0, batch: int = 10) -> Stream:
     """Class-incremental: the classes in their own order, a few a task; samples shuffled inside a task."""
+    orders = [
+        generator(seed, "stream", task).permutation(np.flatnonzero(np.isin(dataset.train_y, group)))
+        for task, group in enumerate(groups(dataset, tasks))
+    ]
+    return cut(dataset.name, dataset, orders, groups(dataset, tasks), batch)
+
+
+def limited(dataset: Dataset, tasks: int, seed: int = 0, batch: int = 10, share: float = 100) -> Stream:
+    """The split stream with all of its first task and `share` per cent of every later one."""
+    if not 0 < share <= 100:
+        raise InputError(f"share must be above 0 and at most 100 per cent, not {share}")
+    whole = split(dataset, tasks, seed, batch)
+    of_task = np.repeat(whole.batch_task, np.diff(whole.starts))
+    parts = [whole.order[of_task == task] for task in range(tasks)]
+    orders = [part if task == 0 else part[: max(1, round(len(part) * share / 100))] for task, part in enumerate(parts)]
+    return cut(dataset.name, dataset, orders, whole.tasks, batch)
+
+
+def groups(dataset: Dataset, tasks: int) -> tuple[tuple[int, ...], ...]:
+    """The classes in their own order, as evenly as possible in so many tasks."""
     count = len(dataset.classes)
     if not 1 <= tasks <= count:
         raise InputError(f"tasks must be between 1 and {count}, the number of classes of {dataset.name}; not {tasks}")
-    groups = [tuple(group.tolist()) for group in np.array_split(np.arange(count), tasks)]
-    orders = [
-        generator(seed, "stream", task).permutation(np.flatnonzero(np.isin(dataset.train_y, group)))
-        for task, group in enumerate(groups)
-    ]
-    return _cut(dataset.name, dataset, orders, tuple(groups), batch)
+    return tuple(tuple(group.tolist()) for group in np.array_split(np.arange(count), tasks))
 
 
 def iid(dataset: Dataset, seed: int = 0, batch: int = 10, passes: int = 1, epochs: int = 1) -> Stream:
@@ -55,8 +70,8 @@ def iid(dataset: Dataset, seed: int = 0, batch: int = 10, passes: int = 1, epoch
         raise InputError(f"batch, passes and epochs must be 1 or more, not {batch}, {passes} and {epochs}")
     n = len(dataset.train_y)
     orders = [_side_by_side(n, seed, batch, range(e * passes, (e + 1) * passes)) for e in range(epochs)]
-    cut = _cut(dataset.name, dataset, orders, (tuple(range(len(dataset.classes))),), batch * passes)
-    return replace(cut, batch_task=np.zeros(len(cut), np.int64))
+    whole = cut(dataset.name, dataset, orders, (tuple(range(len(dataset.classes))),), batch * passes)
+    return replace(whole, batch_task=np.zeros(len(whole), np.int64))
 
 
 def _side_by_side(n: int, seed: int, batch: int, passes: range) -> Indices:
@@ -67,7 +82,7 @@ def _side_by_side(n: int, seed: int, batch: int, passes: range) -> Indices:
     return steps[steps >= 0]
 
 
-def _cut(name: str, dataset: Dataset, orders: list[Indices], tasks: tuple[tuple[int, ...], ...], batch: int) -> Stream:
+def cut(name: str, dataset: Dataset, orders: list[Indices], tasks: tuple[tuple[int, ...], ...], batch: int) -> Stream:
     if batch < 1:
         raise InputError(f"batch must be 1 or more, not {batch}")
     sizes = [np.diff(np.append(np.arange(0, len(order), batch), len(order))) for order in orders]

@@ -7,14 +7,16 @@ from pathlib import Path
 
 from holdfast import datasets
 from holdfast.datasets.arrays import npz
-from holdfast.datasets.base import Dataset
+from holdfast.datasets.base import Dataset, first_of_each_class, validation_split
 from holdfast.datasets.folder import folder
 from holdfast.errors import InputError, UnknownName
-from holdfast.streams.base import Stream, iid, split
+from holdfast.streams.base import Stream, iid, limited
+from holdfast.streams.blurry import blurry
 
-TASKS = {"fashion": 5, "cifar10": 5, "cifar100": 20}
+TASKS = {"fashion": 5, "cifar10": 5, "cifar100": 20, "mini-imagenet": 20}
 STREAMS = [*TASKS, "folder:PATH", "arrays:FILE.npz"]
-OPTIONS = ("tasks", "batch", "size", "order")
+OPTIONS = ("tasks", "batch", "size", "first", "order", "distinct", "share", "rehearsal", "holdout")
+ORDERS = ("split", "iid", "blurry")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,7 @@ class Source:
     """A dataset and how it is to be ordered, with nothing left to defaults."""
 
     dataset: Dataset
-    options: dict[str, str | int]
+    options: dict[str, str | int | float]
 
     @cached_property
     def fingerprint(self) -> str:
@@ -61,18 +63,44 @@ class Source:
         batch, tasks = int(self.options["batch"]), int(self.options["tasks"])
         if iid_batches or self.options["order"] == "iid":
             return iid(self.dataset, seed, batch, max(1, iid_batches), epochs)
-        return split(self.dataset, tasks, seed, batch)
+        if self.options["order"] == "blurry":
+            return blurry(self.dataset, tasks, seed, batch, float(self.options["distinct"]))
+        return limited(self.dataset, tasks, seed, batch, float(self.options.get("share", 100)))
 
 
 def source(text: str, root: Path) -> Source:
     name = parse(text)
-    number = {key: _number(text, key, value) for key, value in name.options.items() if key != "order"}
-    order = name.options.get("order", "split")
-    if order not in ("split", "iid"):
-        raise UnknownName("order", order, ["split", "iid"])
+    given = name.options
+    order, rehearsal = given.get("order", "split"), given.get("rehearsal", "steady")
+    if order not in ORDERS:
+        raise UnknownName("order", order, ORDERS)
+    if rehearsal not in ("steady", "balanced"):
+        raise UnknownName("rehearsal", rehearsal, ["steady", "balanced"])
+    for option, belongs_to in (("distinct", "blurry"), ("share", "split")):
+        if option in given and order != belongs_to:
+            raise InputError(f"stream {text!r}: {option} goes with order={belongs_to}")
+    number = {key: _number(text, key, given[key]) for key in ("tasks", "batch", "size", "first") if key in given}
     dataset = _load(name, root, number.get("size", 32))
-    tasks = number.get("tasks", TASKS.get(name.kind, (len(dataset.classes) + 1) // 2))
-    found = Source(dataset, {"order": order, "batch": number.get("batch", 10), "tasks": tasks})
+    if "first" in number:
+        dataset = first_of_each_class(dataset, number["first"])
+    holdout = _measure(text, "holdout", given["holdout"]) if "holdout" in given else None
+    if holdout is not None:
+        dataset = validation_split(dataset, holdout)
+    usual = TASKS.get(name.kind, (len(dataset.classes) + 1) // 2)
+    options: dict[str, str | int | float] = {
+        "order": order,
+        "batch": number.get("batch", 10),
+        "tasks": number.get("tasks", usual),
+    }
+    if order == "blurry":
+        options["distinct"] = _measure(text, "distinct", given.get("distinct", "2"))
+    if (share := _measure(text, "share", given.get("share", "100"))) != 100:
+        options["share"] = share
+    if rehearsal == "balanced":
+        options["rehearsal"] = rehearsal
+    if holdout is not None:
+        options["holdout"] = holdout
+    found = Source(dataset, options)
     found.stream()  # finds mistakes in the options
     return found
 
@@ -94,6 +122,13 @@ def _option(text: str, item: str) -> tuple[str, str]:
     if key not in OPTIONS:
         raise UnknownName("stream option", key, OPTIONS)
     return key, value
+
+
+def _measure(text: str, key: str, value: str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        raise InputError(f"stream {text!r}: {key} must be a number, not {value!r}") from None
 
 
 def _number(text: str, key: str, value: str) -> int:

@@ -1,0 +1,60 @@
+"""Which records are of which runs, told by what was asked for. Ids tell it, too, but take the datasets to be there."""
+
+from collections.abc import Hashable, Mapping
+from dataclasses import fields
+from functools import cache
+from pathlib import Path
+
+from holdfast import datasets, methods
+from holdfast.errors import HoldfastError
+from holdfast.nets import default_net
+from holdfast.runs.spec import RunSpec, parse_method
+from holdfast.runs.store import Record
+from holdfast.streams.named import TASKS, parse
+
+USUAL = {"order": "split", "batch": 10.0, "distinct": 2.0, "share": 100.0, "rehearsal": "steady"}
+
+
+def matches(spec: RunSpec, record: Record) -> bool:
+    """Whether a record is what the spec asks for, but for the seed. It may have more probes: they change nothing."""
+    return set(spec.probe) <= set(record["probe"]) and kind(spec) == kind_of(record)
+
+
+def kind_of(record: Record) -> Hashable | None:
+    """None for records of what this version does not know."""
+    named = [field.name for field in fields(RunSpec) if field.name != "probe"]
+    try:
+        return kind(RunSpec(**{name: record[name] for name in named}))
+    except HoldfastError:
+        return None
+
+
+def kind(spec: RunSpec) -> Hashable:
+    """Everything but seed and probes, the same however it is written."""
+    stream = parse(spec.stream)
+    usual = USUAL | {"tasks": float(TASKS.get(stream.kind, 0))}
+    options = {(key, _value(text)) for key, text in stream.options.items()}
+    return (
+        (stream.kind, stream.path, frozenset(options - set(usual.items()))),
+        _method(spec.method, spec.options),
+        _method(*parse_method(spec.start)) if spec.start else None,
+        spec.net or _default_nets().get(stream.kind),
+        (spec.memory, spec.lr, spec.augment, spec.eval_every, spec.eval_mode),
+    )
+
+
+def _method(name: str, options: Mapping[str, str]) -> Hashable:
+    """With its defaults filled in; a file of the user's is not executed for this."""
+    return (name, frozenset(options.items())) if methods.file_of(name) else methods.make(name, options)
+
+
+@cache
+def _default_nets() -> dict[str, str]:
+    return {row.name: default_net(row.sample_shape) for row in datasets.listing(Path())}
+
+
+def _value(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
