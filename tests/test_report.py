@@ -5,11 +5,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.stats
 from rich.console import Console
 
 from holdfast.methods import METHODS
 from holdfast.report.figures import COLOURS, OTHER_COLOURS, anytime
-from holdfast.report.statistics import mean_and_error, show
+from holdfast.report.statistics import agreement, mean_and_error, paired, show, student_t
 from holdfast.report.tables import summary
 
 
@@ -77,3 +78,25 @@ def test_a_picture_is_drawn_for_any_number_of_seeds_and_unknown_methods(seeds: i
 def test_a_method_has_one_colour_everywhere() -> None:
     assert list(COLOURS) == list(METHODS)
     assert len(set(COLOURS.values()) | set(OTHER_COLOURS)) == len(COLOURS) + len(OTHER_COLOURS)
+
+
+def test_paired_comparison_over_shared_seeds() -> None:
+    ours, others = {0: 3.0, 1: 5.0, 2: 4.0, 7: 9.0}, {0: 1.0, 1: 2.5, 2: 3.0, 8: 0.0}
+    found = paired(ours, others)
+    test = scipy.stats.ttest_rel([3.0, 5.0, 4.0], [1.0, 2.5, 3.0]).confidence_interval(0.95)
+    assert found is not None and found.n == 3
+    assert [found.low, found.high] == pytest.approx([test.low, test.high], abs=1e-6)
+    assert paired({0: 1.0}, {1: 1.0}) is None
+    single = paired({0: 1.5}, {0: 1.0})
+    assert single is not None and (single.n, single.difference, single.low) == (1, 0.5, None)
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 3, 9, 30, 200])
+def test_quantiles_of_student(freedom: int) -> None:
+    assert student_t(freedom) == pytest.approx(scipy.stats.t.ppf(0.975, freedom), abs=1e-6)
+
+
+def test_agreement_is_judged_by_two_standard_errors() -> None:
+    assert agreement([40.0, 42.0], 39.0, 0.5) == "+2.0 within 2.2"
+    assert agreement([42.0, 42.2], 39.0, 0.5) == "+3.1 beyond 1.0"
+    assert agreement([42.0], 39.0, 0.5) == "+3.0", "one seed has no error to judge by"

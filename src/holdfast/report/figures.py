@@ -47,11 +47,11 @@ def anytime(records: Sequence[Record], path: Path) -> None:
         (left, metrics.anytime_accuracy, "on all tasks met so far"),
         (right, metrics.earlier_accuracy, "on the tasks before the present one"),
     ]
-    looks = _looks(records)
+    of_title = looks(records)
     for axes, measure, name in panels:
         _shade_tasks(axes, max((record["task_ends"] for record in records), key=len))
         for title, group in by_title(records).items():
-            _curve(axes, group, measure, looks[title])
+            _curve(axes, group, measure, of_title[title])
         axes.set(xlabel="updates", title=name, ylim=(0, 100), xlim=(0, records[0]["updates"]))
         axes.spines[["top", "right"]].set_visible(False)
     left.set_ylabel("accuracy, %")
@@ -77,17 +77,17 @@ def _value(measure: Measure, record: Record, e: dict[str, Any]) -> float:
     return np.nan if value is None else value
 
 
-def _looks(records: Sequence[Record]) -> dict[str, tuple[str, str]]:
+def looks(records: Sequence[Record]) -> dict[str, tuple[str, str]]:
     """Colour by method, line style by which of its variants."""
     methods = {title: group[0]["method"] for title, group in by_title(records).items()}
     others = [method for method in dict.fromkeys(methods.values()) if method not in COLOURS]
     variants: dict[str, int] = {}
-    looks = {}
+    found = {}
     for title, method in methods.items():
         variant = variants[method] = variants.get(method, -1) + 1
         colour = COLOURS.get(method) or OTHER_COLOURS[others.index(method) % len(OTHER_COLOURS)]
-        looks[title] = colour, STYLES[variant % len(STYLES)]
-    return looks
+        found[title] = colour, STYLES[variant % len(STYLES)]
+    return found
 
 
 def _shade_tasks(axes: Any, ends: Sequence[int]) -> None:

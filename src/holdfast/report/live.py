@@ -53,7 +53,7 @@ class Live:
                 speed = p.step / max(p.seconds, 1e-9)
                 fields: dict[str, Any] = {
                     "speed": f"{speed:.1f} updates/s",
-                    "left": f"{_clock((p.steps - p.step) / max(speed, 1e-9))} left",
+                    "left": f"{clock((p.steps - p.step) / max(speed, 1e-9))} left",
                 }
                 if anytime:
                     fields["accuracy"] = f"AA {100 * anytime[-1][1]:.1f} %"
@@ -79,7 +79,7 @@ class Live:
         for name in self._outlook.counts:
             table.add_column(name, justify="right")
         table.add_column("time left", justify="right")
-        table.add_row(*map(str, self._outlook.counts.values()), _clock(self._outlook.seconds_left()))
+        table.add_row(*map(str, self._outlook.counts.values()), clock(self._outlook.seconds_left()))
         return Group(table, self._bars)
 
     def _line(self, text: str) -> None:
@@ -122,14 +122,14 @@ class Outlook:
 
     def __str__(self) -> str:
         ended = self.counts["done"] + self.counts["failed"]
-        return f"{ended}/{ended + len(self._left)}" + (f", {_clock(self.seconds_left())} left" if self._left else "")
+        return f"{ended}/{ended + len(self._left)}" + (f", {clock(self.seconds_left())} left" if self._left else "")
 
 
 def _kind(spec: RunSpec) -> tuple[object, ...]:
     return spec.stream, spec.title, spec.memory, spec.augment, spec.net
 
 
-def _clock(seconds: float | None) -> str:
+def clock(seconds: float | None) -> str:
     if seconds is None:
         return "?"
     minutes, rest = divmod(round(seconds), 60)

@@ -1,0 +1,161 @@
+"""`holdfast paper`: runs what a table or figure lacks, and renders it."""
+
+import argparse
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console
+
+from holdfast import files
+from holdfast.datasets.get import data_root
+from holdfast.errors import InputError, UnknownName
+from holdfast.paper import tuned
+from holdfast.paper.figure import PaperFigure
+from holdfast.paper.figures import FIGURES
+from holdfast.paper.setting import Setting
+from holdfast.paper.table import PaperTable
+from holdfast.paper.tables import TABLES
+from holdfast.report.live import clock
+from holdfast.runs.command import cores, do_missing, say_what_is_missing
+from holdfast.runs.plan import Plan, plan
+from holdfast.runs.run import Run
+from holdfast.runs.spec import RunSpec
+from holdfast.runs.store import Record, Store
+from holdfast.runs.sweep import Sweep
+
+ARTIFACTS: dict[str, PaperTable | PaperFigure] = {**TABLES, **FIGURES}
+UPDATES_TO_TIME = 4
+
+
+def paper(options: argparse.Namespace) -> int:
+    if options.names == ["list"]:
+        return _list()
+    names = list(ARTIFACTS) if options.names == ["all"] else options.names
+    for name in names:
+        if name not in ARTIFACTS:
+            raise UnknownName("table or figure", name, ["list", "all", *ARTIFACTS])
+    if options.seeds < 1:
+        raise InputError(f"--seeds must be 1 or more, not {options.seeds}")
+    wanted = _only(options.only)
+    picks = tuned.picks(options.out, miniature=options.quick) if options.tuned else {}
+    specs: dict[Setting, list[RunSpec]] = {
+        setting: setting.specs(options.seeds, quick=options.quick, picks=picks)
+        for name in names
+        for setting in ARTIFACTS[name].settings()
+        if all(
+            str(getattr(setting, field)) == value or (field == "method" and setting.name == value)
+            for field, value in wanted.items()
+        )
+    }
+    if not specs:
+        raise InputError(f"--only {','.join(options.only)}: nothing of {', '.join(names)} is like that")
+    runs = [
+        run for seed in range(options.seeds) for of_setting in specs.values() for run in of_setting if run.seed == seed
+    ]
+    console = Console()
+    if options.tuned:
+        console.print(tuned.note(list(specs), picks), highlight=False)
+    if options.estimate:
+        return _estimate(console, runs, options)
+    plans = _look(runs, options) if options.render else do_missing(runs, options, console)
+    found = Found(plans, specs)
+    folder = options.out / "paper"
+    files.make_folder(folder)
+    for name in names:
+        artifact = ARTIFACTS[name]
+        if options.tuned and isinstance(artifact, PaperTable):
+            note = tuned.note([setting for setting in artifact.settings() if setting in specs], picks)
+            artifact = replace(artifact, notes=[*artifact.notes, note])
+        _render(console, artifact, found, folder, comparable=not options.quick)
+    return say_what_is_missing(plans)
+
+
+def _list() -> int:
+    for name, artifact in ARTIFACTS.items():
+        print(f"{name:4} {artifact.title} ({artifact.place}); {len(set(artifact.settings()))} settings")
+    return 0
+
+
+def _only(texts: Sequence[str]) -> dict[str, str]:
+    """field=value,field=value of settings."""
+    wanted = {}
+    for item in (item for text in texts for item in text.split(",")):
+        field, equals, value = item.partition("=")
+        if not equals:
+            raise InputError(f"--only {item}: write field=value, as method=er-ace,memory=20")
+        if field not in Setting.__dataclass_fields__:
+            raise UnknownName("field", field, Setting.__dataclass_fields__)
+        wanted[field] = value.capitalize() if field == "augment" else value
+    return wanted
+
+
+def _look(runs: Sequence[RunSpec], options: argparse.Namespace) -> Sweep:
+    store = Store(options.out / "runs.sqlite")
+    plans = Sweep(runs, store, data_root(options.data))
+    store.open()
+    return plans
+
+
+class Found:
+    """The records of a setting, by seed; none for settings that were not asked for."""
+
+    def __init__(self, plans: Sweep, specs: dict[Setting, list[RunSpec]]) -> None:
+        self._plans = plans
+        self._specs = specs
+        self._ids = {spec: plans.ids[spec] for spec in plans.done()}
+        self._records: dict[str, Record] = {}
+
+    def __call__(self, setting: Setting) -> list[Record]:
+        return [self._record(self._ids[spec]) for spec in self._specs.get(setting, []) if spec in self._ids]
+
+    def _record(self, run: str) -> Record:
+        if run not in self._records:
+            self._records[run] = self._plans.store.record(run)
+        return self._records[run]
+
+
+def _render(
+    console: Console, artifact: PaperTable | PaperFigure, found: "Found", folder: Path, *, comparable: bool
+) -> None:
+    if isinstance(artifact, PaperFigure):
+        for path in artifact.render(found, folder):
+            console.print(f"{artifact.name}: {path}", highlight=False)
+        return
+    cells = list(artifact.cells(found, comparable=comparable))
+    for table in artifact.render(cells):
+        console.print(table)
+    for note in artifact.notes:
+        console.print(note, style="dim")
+    files.write(folder / f"{artifact.name}.md", artifact.markdown(cells).encode())
+    files.write(folder / f"{artifact.name}.json", json.dumps([cell.as_json() for cell in cells], indent=1).encode())
+
+
+def _estimate(console: Console, runs: Sequence[RunSpec], options: argparse.Namespace) -> int:
+    """From a few updates of each kind of run on this machine."""
+    plans = _look(runs, options)
+    kinds: dict[object, float] = {}
+    total = 0.0
+    for spec in plans.missing():
+        kind = (spec.stream, spec.title, spec.memory, spec.augment, spec.net, spec.probe, spec.start)
+        if kind not in kinds:
+            kinds[kind] = _seconds(plan(spec, plans.sources[spec.stream]))
+        total += kinds[kind]
+    jobs = options.jobs or cores()
+    console.print(
+        f"{len(plans.missing())} of {len(plans.ids)} runs are missing: "
+        f"about {clock(total / jobs)} (h:mm:ss) with {jobs} at a time, without probes"
+    )
+    return 0
+
+
+def _seconds(planned: Plan) -> float:
+    run = Run(planned)
+    for _ in range(UPDATES_TO_TIME):
+        run.advance()
+    start = time.perf_counter()
+    for _ in range(UPDATES_TO_TIME):
+        run.advance()
+    return (time.perf_counter() - start) / UPDATES_TO_TIME * len(run.stream)

@@ -1,0 +1,111 @@
+"""Figures of the paper: which runs they need, and how they are drawn."""
+
+import io
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from holdfast.paper.setting import Setting
+from holdfast.report.figures import COLOURS
+from holdfast.runs.store import Record
+
+Found = Callable[[Setting], list[Record]]
+Curves = Sequence[tuple[Sequence[float], Sequence[float]]]
+INCH_PER_COLUMN = 3.3
+STYLE: Any = {
+    "font.size": 8,
+    "axes.titlesize": 8,
+    "legend.fontsize": 7,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "holdfast",
+}
+
+
+@dataclass(frozen=True)
+class PaperFigure:
+    name: str
+    title: str
+    place: str
+    needs: Sequence[Setting]
+    draw: Callable[[Any, Found], None]  # onto a matplotlib figure
+    size: tuple[float, float] = (INCH_PER_COLUMN, 2.4)
+
+    def settings(self) -> list[Setting]:
+        return list(self.needs)
+
+    def render(self, found: Found, folder: Path) -> list[Path]:
+        paths = [folder / f"{self.name}.{kind}" for kind in ("png", "svg")]
+        with self._drawn(found) as figure:
+            for path in paths:
+                figure.savefig(path, dpi=300, metadata={"Date": None} if path.suffix == ".svg" else None)
+        return paths
+
+    def svg(self, found: Found) -> str:
+        """Without background and metadata, to stand on a page."""
+        text, nothing = io.StringIO(), dict.fromkeys(("Creator", "Date", "Format", "Type"))
+        with self._drawn(found) as figure:
+            figure.savefig(text, format="svg", transparent=True, metadata=nothing)
+        return text.getvalue()
+
+    @contextmanager
+    def _drawn(self, found: Found) -> Iterator[Any]:
+        import matplotlib
+
+        matplotlib.use("Agg")
+        from matplotlib import pyplot as plt
+
+        with matplotlib.rc_context(STYLE):
+            figure = plt.figure(figsize=self.size, layout="constrained")
+            try:
+                self.draw(figure, found)
+                yield figure
+            finally:
+                plt.close(figure)
+
+
+def look(setting: Setting) -> tuple[str, str]:
+    """Colour by method; variants of one method have other line styles."""
+    return COLOURS[setting.name], "--" if "negatives=all" in setting.method else "-"
+
+
+def band(axes: Any, curves: Curves, setting: Setting, label: str) -> None:
+    """Mean ± standard error over seeds, on the steps that all of them have."""
+    if not curves:
+        axes.plot([], [], color=COLOURS[setting.name], label=f"{label} (missing)")
+        return
+    colour, style = look(setting)
+    length = min(len(x) for x, _ in curves)
+    heights = np.array([np.asarray(y[:length], float) for _, y in curves])
+    x, mean = np.asarray(curves[0][0][:length]), heights.mean(0)
+    axes.plot(x, mean, style, color=colour, linewidth=1.1, label=f"{label} (n = {len(curves)})")
+    if len(heights) > 1:
+        error = heights.std(0, ddof=1) / np.sqrt(len(heights))
+        axes.fill_between(x, mean - error, mean + error, color=colour, alpha=0.2, linewidth=0)
+
+
+def shade_tasks(axes: Any, records: Sequence[Record]) -> None:
+    ends: list[int] = max((record["task_ends"] for record in records), key=len, default=[])
+    for start, end in list(pairwise([0, *ends]))[1::2]:
+        axes.axvspan(start, end, color="0.94", linewidth=0, zorder=0)
+
+
+def smooth(values: Sequence[float], window: int) -> list[float]:
+    """A running mean, shorter at the beginning."""
+    return [float(np.mean(values[max(0, i - window + 1) : i + 1])) for i in range(len(values))]
+
+
+def probed(record: Record, name: str) -> list[tuple[int, Any]]:
+    return [(probe["step"], probe["value"]) for probe in record["probes"] if probe["name"] == name]
+
+
+def of_first_task(value: dict[str, float], classes: int) -> float | None:
+    """The mean over the classes that came first."""
+    old = [number for label, number in value.items() if int(label) < classes]
+    return sum(old) / len(old) if old else None

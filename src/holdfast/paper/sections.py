@@ -1,0 +1,104 @@
+"""The paper as far as a store has it: every table and figure of which at least one run is there."""
+
+import importlib.util
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+
+from holdfast.paper.command import ARTIFACTS
+from holdfast.paper.figure import PaperFigure
+from holdfast.paper.setting import Setting
+from holdfast.paper.table import MEASURES, Cell, PaperTable
+from holdfast.report.compare import Comparison, compare
+from holdfast.runs.match import kind, kind_of
+from holdfast.runs.store import Record
+
+
+class InStore:
+    """The records of a setting with whatever seeds there are, one a seed."""
+
+    def __init__(self, load: Callable[[str], Record]) -> None:
+        self.quick = False
+        self._load = load
+        self._runs: dict[Hashable, list[tuple[int, set[str], str]]] = {}
+
+    def add(self, record: Record) -> None:
+        what = kind_of(record)
+        if what is not None:
+            self._runs.setdefault(what, []).append((record["seed"], set(record["probe"]), record["id"]))
+
+    def ids(self, setting: Setting) -> dict[int, str]:
+        """By seed. Of several runs with one seed it is the one with the fewest probes."""
+        (spec,) = setting.specs(1, quick=self.quick)
+        able = [run for run in self._runs.get(kind(spec), []) if set(spec.probe) <= run[1]]
+        return {seed: run for seed, _, run in sorted(able, key=lambda run: (run[0], -len(run[1])))}
+
+    def __call__(self, setting: Setting) -> list[Record]:
+        return [self._load(run) for run in self.ids(setting).values()]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the paper's table, which is a table of its own here."""
+
+    title: str
+    measures: list[str]
+    rows: list[tuple[str, list[Cell]]]
+    comparison: Comparison | None
+
+
+@dataclass(frozen=True)
+class Section:
+    """A table or a figure, and how many of its settings have runs."""
+
+    name: str
+    title: str
+    place: str
+    miniature: bool
+    there: int
+    wanted: int
+    runs: list[str]
+    columns: Sequence[Column] = ()
+    notes: Sequence[str] = ()
+    picture: str | None = None  # SVG
+
+    @property
+    def key(self) -> str:
+        return self.name + ("-miniature" if self.miniature else "")
+
+
+def sections(found: InStore, seeds: Mapping[str, int], *, quick: bool) -> list[Section]:
+    """`seeds` of all runs by their ids."""
+    found.quick = quick
+    shown = []
+    for artifact in ARTIFACTS.values():
+        settings = set(artifact.settings())
+        ids = [found.ids(setting) for setting in settings]
+        if any(ids):
+            runs = sorted({run for of_setting in ids for run in of_setting.values()})
+            there = sum(map(bool, ids))
+            shown.append(_section(artifact, found, seeds, (there, len(settings), runs)))
+    return shown
+
+
+def _section(
+    artifact: PaperTable | PaperFigure, found: InStore, seeds: Mapping[str, int], extent: tuple[int, int, list[str]]
+) -> Section:
+    head = artifact.name, artifact.title, artifact.place, found.quick, *extent
+    if isinstance(artifact, PaperFigure):
+        drawable = importlib.util.find_spec("matplotlib") is not None
+        return Section(*head, picture=artifact.svg(found) if drawable else None)
+    cells = list(artifact.cells(found, comparable=not found.quick))
+    columns = [
+        Column(
+            line.title,
+            [MEASURES[measure][0] for measure in measures],
+            rows,
+            compare({title: _by_seed(of_row[0], seeds) for title, of_row in rows if of_row[0].values}),
+        )
+        for line, measures, rows in artifact.parts(cells)
+    ]
+    return Section(*head, columns=columns, notes=artifact.notes)
+
+
+def _by_seed(cell: Cell, seeds: Mapping[str, int]) -> dict[int, float]:
+    return {seeds[run]: value for run, value in zip(cell.runs, cell.values, strict=False)}

@@ -1,0 +1,114 @@
+"""What the paper's experiments have in common: streams, sizes, hyper-parameters."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NamedTuple
+
+from holdfast.errors import InputError
+from holdfast.runs.grid import grid
+from holdfast.runs.spec import RunSpec
+
+TOLD_NO_MEMORY = ("iid", "iid++", "iid-offline", "fine-tuning")
+
+
+class HyperParameters(NamedTuple):
+    lr: float
+    options: str = ""  # of the method, as on the command line
+
+
+Picks = Mapping[tuple[str, str, bool], HyperParameters]  # by dataset, method, augmentation
+
+
+class Pick(NamedTuple):
+    """What the authors' search chose for a method: without and with augmentation."""
+
+    lr: tuple[float, float]
+    options: tuple[str, str] = ("", "")
+
+
+PICKS: Mapping[str, Mapping[str, Pick]] = {
+    "cifar10": {
+        "er": Pick((0.1, 0.01)),
+        "er-ace": Pick((0.1, 0.01)),
+        "er-aml": Pick((0.1, 0.1), ("temperature=0.2", "temperature=0.1")),
+        "der++": Pick((0.01, 0.01), ("alpha=0.75,beta=1.0",) * 2),
+        "mir": Pick((0.1, 0.01)),
+    },
+    "cifar100": {
+        "er": Pick((0.1, 0.01)),
+        "er-ace": Pick((0.1, 0.1)),
+        "er-aml": Pick((0.1, 0.1), ("temperature=0.1",) * 2),
+        "der++": Pick((0.01, 0.01), ("alpha=0.25,beta=1.0",) * 2),
+        "mir": Pick((0.1, 0.01)),
+        "ss-il": Pick((0.1, 0.01)),
+    },
+    "mini-imagenet": {
+        "er": Pick((0.01, 0.01)),
+        "er-ace": Pick((0.1, 0.1)),
+        "er-aml": Pick((0.1, 0.01), ("temperature=0.1",) * 2),
+        "der++": Pick((0.01, 0.01), ("alpha=0.25,beta=1.0",) * 2),
+        "mir": Pick((0.1, 0.01)),
+    },
+}
+OTHERWISE = Pick((0.01, 0.01))
+SAME_PICK_AS = {"der++-ace": "der++", "der": "der++", "fine-tuning": "er"}
+MEMORY_OF_MINIATURES = {0: 0, 5: 1, 20: 2, 50: 3, 100: 4}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """One run of the paper, but for its seed."""
+
+    dataset: str = "cifar10"
+    method: str  # as on the command line, with the options that make the row what it is
+    memory: int = 20
+    augment: bool = False
+    stream: str = ""  # options of the stream
+    start: str | None = None
+    probe: str = ""
+
+    def __post_init__(self) -> None:
+        if self.method in TOLD_NO_MEMORY:
+            object.__setattr__(self, "memory", 0)
+
+    @property
+    def name(self) -> str:
+        """The method without options."""
+        return self.method.partition(":")[0]
+
+    def authors_pick(self) -> HyperParameters:
+        pick = PICKS[self.dataset].get(SAME_PICK_AS.get(self.name, self.name), OTHERWISE)
+        return HyperParameters(pick.lr[self.augment], pick.options[self.augment])
+
+    def own_pick(self, picks: Picks) -> HyperParameters | None:
+        same = SAME_PICK_AS.get(self.name, self.name)
+        found = [picks.get((self.dataset, name, self.augment)) for name in (self.name, same)]
+        return found[0] or found[1]
+
+    def specs(self, seeds: int, *, quick: bool = False, picks: Picks = MappingProxyType({})) -> list[RunSpec]:
+        """With the hyper-parameters of `picks`, or the authors' if these have none for it."""
+        pick = self.own_pick(picks) or self.authors_pick()
+        given = self.method.partition(":")[2]
+        options = ",".join(filter(None, (given, pick.options)))
+        method = f"{self.name}:{options}" if options else self.name
+        choices = {"lr": pick.lr, "augment": self.augment, "start": self.start, "probe": self.probe}
+        chosen = {name: value for name, value in choices.items() if value is not None}
+        if quick:
+            return grid(**_miniature(self, method), **chosen, seeds=seeds)
+        stream = f"{self.dataset}:{self.stream}" if self.stream else self.dataset
+        return grid(stream=stream, method=method, memory=self.memory, eval="rotating:100", seeds=seeds, **chosen)
+
+
+def _miniature(setting: Setting, method: str) -> dict[str, object]:
+    """The same experiment on 20 embedded images a class with a small net: seconds instead of hours."""
+    tasks = {"cifar10": 5, "cifar100": 10, "mini-imagenet": 10}[setting.dataset]
+    extra = f",{setting.stream}" if setting.stream else ""
+    if setting.name == "gdumb":
+        method += ("," if ":" in method else ":") + "rounds=2"
+    if setting.memory not in MEMORY_OF_MINIATURES:
+        known = ", ".join(map(str, MEMORY_OF_MINIATURES))
+        raise InputError(f"--memory {setting.memory}: there are miniatures with {known} samples a class only")
+    memory = MEMORY_OF_MINIATURES[setting.memory]
+    stream = f"fashion:first=20,tasks={tasks}{extra}"
+    return {"stream": stream, "method": method, "memory": memory, "net": "mlp", "eval": "rotating:20"}

@@ -1,0 +1,175 @@
+"""Tables of the paper: which runs are behind each cell, and our numbers beside the published ones."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rich import box
+from rich.table import Table
+
+from holdfast.paper.published import Published, published
+from holdfast.paper.setting import Setting
+from holdfast.report.statistics import agreement, mean_and_error
+from holdfast.runs.store import Record
+
+Found = Callable[[Setting], list[Record]]
+
+
+def forgetting(record: Record) -> float | None:
+    return None if record["forgetting"] is None else 100 * record["forgetting"]
+
+
+def drift_in_second_task(record: Record) -> float | None:
+    """The mean over the second task's updates that were looked at, and over the samples' classes."""
+    first, second = record["task_ends"][:2]
+    values = [
+        sum(probe["value"].values()) / len(probe["value"])
+        for probe in record["probes"]
+        if probe["name"] == "drift" and first < probe["step"] <= second
+    ]
+    return sum(values) / len(values) if values else None
+
+
+MEASURES: dict[str, tuple[str, Callable[[Record], float | None]]] = {
+    "aaa": ("AAA %", lambda record: 100 * record["aaa"]),
+    "acc": ("Acc %", lambda record: 100 * record["acc"]),
+    "forgetting": ("forgetting %", forgetting),
+    "tflops": ("tera multiply-adds", lambda record: record["train_macs"] / 1e12),
+    "megabytes": ("MB", lambda record: record["memory_bytes"] / 1e6),
+    "drift": ("drift", drift_in_second_task),
+}
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row or a column: its title, and what it says about the runs."""
+
+    title: str
+    settings: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A number of ours, with the runs it comes from, and the published one."""
+
+    row: str
+    column: str
+    measure: str
+    values: list[float]
+    runs: list[str]
+    paper: Published | None
+    comparable: bool = True  # a miniature is not
+
+    def as_json(self) -> dict[str, Any]:
+        paper = {key: value for key, value in vars(self.paper).items() if value is not None} if self.paper else None
+        return {**vars(self), "paper": paper, "agreement": self.verdict}
+
+    @property
+    def ours(self) -> str:
+        if not self.values:
+            return "missing"
+        mean, error = mean_and_error(self.values)
+        digits = 4 if self.measure == "drift" else 1
+        return f"{mean:.{digits}f} " + ("(n = 1)" if error is None else f"± {error:.{digits}f} ({len(self.values)})")
+
+    @property
+    def theirs(self) -> str:
+        if self.paper is None:
+            return "–"
+        if self.paper.mean is None:
+            return f"{self.paper.low:g} to {self.paper.high:g}"
+        return f"{self.paper.mean:g}" + ("" if self.paper.se is None else f" ± {self.paper.se:g}")
+
+    @property
+    def verdict(self) -> str:
+        """The difference, and whether it lies within two standard errors."""
+        if not self.comparable or not self.values or self.paper is None or self.paper.mean is None:
+            return ""
+        return agreement(self.values, self.paper.mean, self.paper.se, digits=4 if self.measure == "drift" else 1)
+
+
+@dataclass(frozen=True)
+class PaperTable:
+    name: str
+    title: str
+    place: str
+    rows: Sequence[Line]
+    columns: Sequence[Line]
+    measures: Sequence[str]
+    best_of_augmentation: bool = False
+    notes: Sequence[str] = field(default=())
+
+    def settings(self) -> list[Setting]:
+        return [setting for row in self.rows for column in self.columns for setting in self._settings(row, column)]
+
+    def cells(self, found: Found, *, comparable: bool = True) -> Iterator[Cell]:
+        for row in self.rows:
+            for column in self.columns:
+                records = max((found(setting) for setting in self._settings(row, column)), key=_mean_accuracy)
+                for measure in self.measures:
+                    values = [value for record in records if (value := MEASURES[measure][1](record)) is not None]
+                    place: dict[str, Any] = (
+                        {"dataset": "cifar10", "augment": False} | dict(row.settings) | dict(column.settings)
+                    )
+                    paper = published(self.name, measure, **place)
+                    runs = [record["id"] for record in records]
+                    yield Cell(row.title, column.title, measure, values, runs, paper, comparable)
+
+    def parts(self, cells: Sequence[Cell]) -> Iterator[tuple[Line, list[str], list[tuple[str, list[Cell]]]]]:
+        """A table for each column of the paper's: the column, the measures shown, and the cells of each row."""
+        for column in self.columns:
+            shown = self._shown(column, cells)
+            rows = [(row.title, [_at(cells, row, column, measure) for measure in shown]) for row in self.rows]
+            yield column, shown, rows
+
+    def render(self, cells: Sequence[Cell]) -> list[Table]:
+        """One table a column of the paper's; in each cell ours, below it the published value and the difference."""
+        tables = []
+        for column, shown, rows in self.parts(cells):
+            table = Table(title=f"{self.name}  {self.title}: {column.title}", box=box.SIMPLE_HEAD, pad_edge=False)
+            table.add_column("method")
+            for measure in shown:
+                table.add_column(MEASURES[measure][0], justify="right", no_wrap=True)
+            for title, of_row in rows:
+                table.add_row(title, *("\n".join(_lines(cell)) for cell in of_row))
+            tables.append(table)
+        return tables
+
+    def markdown(self, cells: Sequence[Cell]) -> str:
+        parts = [f"# {self.name}: {self.title}", f"`{self.place}` in the paper. Ours: mean ± standard error (seeds)."]
+        for column, shown, rows in self.parts(cells):
+            heads = [part for measure in shown for part in (MEASURES[measure][0], "published", "difference")]
+            lines = [f"| method | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
+            for title, of_row in rows:
+                texts = [part for cell in of_row for part in (cell.ours, cell.theirs, cell.verdict)]
+                lines.append(f"| {title} | {' | '.join(texts)} |")
+            parts += [f"## {column.title}", "\n".join(lines)]
+        return "\n\n".join([*parts, *self.notes]) + "\n"
+
+    def _shown(self, column: Line, cells: Sequence[Cell]) -> list[str]:
+        """Measures for which the paper has a value in this column."""
+        return [m for m in self.measures if any(c.paper for c in cells if (c.column, c.measure) == (column.title, m))]
+
+    def _settings(self, row: Line, column: Line) -> list[Setting]:
+        chosen = {**row.settings, **column.settings}
+        fields = {name: value for name, value in chosen.items() if name in Setting.__dataclass_fields__}
+        extra = ",".join(f"{name}={chosen[name]}" for name in ("distinct", "share") if name in chosen)
+        if extra:
+            fields["stream"] = ",".join(filter(None, (fields.get("stream", ""), extra)))
+        if "run" in chosen:
+            fields["method"] = chosen["run"]
+        if self.best_of_augmentation and "augment" not in fields:
+            return [Setting(**fields, augment=augment) for augment in (False, True)]
+        return [Setting(**fields)]
+
+
+def _at(cells: Sequence[Cell], row: Line, column: Line, measure: str) -> Cell:
+    return next(c for c in cells if (c.row, c.column, c.measure) == (row.title, column.title, measure))
+
+
+def _lines(cell: Cell) -> list[str]:
+    return [cell.ours, f"[dim]paper {cell.theirs}[/dim]", *([f"[dim]{cell.verdict}[/dim]"] if cell.verdict else [])]
+
+
+def _mean_accuracy(records: Sequence[Record]) -> float:
+    return sum(record["acc"] for record in records) / len(records) if records else -1.0

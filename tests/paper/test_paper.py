@@ -1,0 +1,112 @@
+"""Every table and figure in miniature, and its structure against the paper's."""
+
+import json
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from holdfast.cli import main
+from holdfast.paper.command import ARTIFACTS
+from holdfast.paper.published import cells
+from holdfast.paper.setting import Setting
+from holdfast.paper.tables import TABLES
+from holdfast.runs.store import Store
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`holdfast paper all --quick`, once."""
+    out = tmp_path_factory.mktemp("paper")
+    assert main(["paper", "all", "--quick", "--seeds", "1", "--out", str(out)]) == 0
+    return out
+
+
+def test_every_table_and_figure_is_there() -> None:
+    assert list(ARTIFACTS) == [f"T{i}" for i in range(1, 10)] + [f"F{i}" for i in range(1, 11)]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_tables_have_every_cell_of_the_paper_and_no_hole(name: str, everything: Path) -> None:
+    found = json.loads((everything / "paper" / f"{name}.json").read_text())
+    assert all(cell["values"] and cell["runs"] for cell in found)
+    with_paper = [cell for cell in found if cell["paper"]]
+    repeated = {"T1": 4, "T6": 12}.get(name, 0)  # methods without memory are printed once for each size of it
+    per_memory = [c for c in cells()[name] if name == "T1" and c["measure"] in ("tflops", "megabytes")]
+    shared_by_rows = [c for c in per_memory if "augment" not in c]
+    assert len(with_paper) - repeated == len(cells()[name]) + 2 * len(per_memory) + 3 * len(shared_by_rows)
+    assert all(not cell["agreement"] for cell in found), "a miniature is not compared"
+    text = (everything / "paper" / f"{name}.md").read_text()
+    for row in TABLES[name].rows:
+        assert f"| {row.title} |" in text
+
+
+@pytest.mark.parametrize("name", [name for name in ARTIFACTS if name.startswith("F")])
+def test_figures_are_drawn_with_nothing_missing(name: str, everything: Path) -> None:
+    assert (everything / "paper" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    text = (everything / "paper" / f"{name}.svg").read_text()
+    ElementTree.fromstring(text)
+    assert "missing" not in text
+    shown = re.sub(r"<[^>]+>", " ", text)
+    for setting in ARTIFACTS[name].settings():
+        title = {"icarl": "iCaRL", "mir": "MIR", "ss-il": "SS-IL"}.get(
+            setting.name, setting.name.upper().partition("++")[0]
+        )
+        assert title.replace("IID", "iid") in shown, title
+
+
+def test_what_is_there_is_rendered_without_running(everything: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = len(Store(everything / "runs.sqlite").rows())
+    assert main(["paper", "T3", "--quick", "--seeds", "2", "--render", "--out", str(everything)]) == 0
+    assert "(n = 1)" in capsys.readouterr().out
+    assert (
+        main(["paper", "T3", "--seeds", "1", "--render", "--quick", "--only", "memory=20", "--out", str(everything)])
+        == 0
+    )
+    assert "missing" in capsys.readouterr().out
+    assert len(Store(everything / "runs.sqlite").rows()) == before
+
+
+def test_only_what_is_asked_for_is_run(tmp_path: Path) -> None:
+    command = ["paper", "T7", "--quick", "--seeds", "2", "--out", str(tmp_path), "--only", "method=er,memory=20"]
+    assert main(command) == 0
+    rows = Store(tmp_path / "runs.sqlite").rows()
+    assert [(row["method"], row["memory"]) for row in rows] == [("er", 2)] * 2
+
+
+def test_how_long_it_would_take(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["paper", "T7", "--quick", "--estimate", "--out", str(tmp_path)]) == 0
+    assert "18 of 18 runs are missing: about " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["T10"], "unknown table or figure 'T10': did you mean 'T1'?"),
+        (["T1", "--only", "methd=er"], "did you mean 'method'?"),
+        (["T1", "--only", "er"], "field=value"),
+        (["T1", "--only", "method=scr"], "nothing of T1 is like that"),
+        (["T1", "--seeds", "0"], "1 or more"),
+    ],
+)
+def test_mistakes(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["paper", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert said in error and error.count("\n") == 1
+
+
+def test_hyper_parameters_are_the_papers_picks() -> None:
+    picks = {
+        ("cifar10", "er-aml", False): ("0.1", "0.2"),
+        ("cifar10", "er-aml", True): ("0.1", "0.1"),
+        ("cifar100", "er-ace", True): ("0.1", None),
+        ("mini-imagenet", "er", False): ("0.01", None),
+        ("cifar10", "ss-il", False): ("0.01", None),
+        ("cifar100", "ss-il", False): ("0.1", None),
+    }
+    for (dataset, method, augment), (lr, temperature) in picks.items():
+        (spec,) = Setting(dataset=dataset, method=method, augment=augment).specs(1)
+        assert (str(spec.lr), spec.options.get("temperature")) == (lr, temperature)
+    (spec,) = Setting(dataset="cifar100", method="der++", augment=True).specs(1)
+    assert (spec.options, spec.lr) == ({"alpha": "0.25", "beta": "1.0"}, 0.01)

@@ -1,0 +1,27 @@
+"""The commands on the page about the paper are understood, and what it links to is there."""
+
+import re
+from pathlib import Path
+
+from holdfast.cli import parser
+from holdfast.paper.command import ARTIFACTS
+
+PAGE = Path(__file__).parents[1] / "docs" / "paper.md"
+TEXT = PAGE.read_text()
+
+
+def test_its_commands_are_understood() -> None:
+    lines = [line.partition("#")[0].split() for line in re.findall(r"^holdfast .*", TEXT, re.MULTILINE)]
+    assert len(lines) >= 5
+    for words in lines:
+        assert parser().parse_args(words[1:]).names
+
+
+def test_it_names_every_table_and_figure() -> None:
+    named = re.findall(r"\b[TF]\d+\b", "\n".join(re.findall(r"^\| [TF].*", TEXT, re.MULTILINE)))
+    assert set(named) == set(ARTIFACTS)
+
+
+def test_what_it_links_to_is_there() -> None:
+    links = re.findall(r"\]\(([^)]+)\)", TEXT)
+    assert links and [link for link in links if not (PAGE.parent / link).exists()] == []
