@@ -95,7 +95,14 @@ def record(number: int, evaluations: int) -> Record:
         "acc": number / 7,
         "tasks": [[number, 1], [2]],
         "evaluations": [
-            {"step": step, "seen": 10 * step, "aa": step / 7, "correct": [number, *range(20)], "total": [50] * 21}
+            {
+                "step": step,
+                "seen": 10 * step,
+                "aa": step / 7,
+                "correct": [number, *range(20)],
+                "total": [50] * 21,
+                "macs": number,
+            }
             for step in range(evaluations)
         ],
     }

@@ -4,8 +4,9 @@ import torch
 from fvcore.nn import FlopCountAnalysis
 from torch.utils.flop_counter import FlopCounterMode
 
-from holdfast import ER, ERACE, ERAML, FineTuning, IIDPlusPlus, Learner, Method, slim_resnet18, small_cnn
+from holdfast import ER, ERACE, ERAML, FineTuning, IIDPlusPlus, Learner, Method, mlp, slim_resnet18, small_cnn
 from holdfast.measure.ledger import Ledger, measure
+from holdfast.nets import LinearHead, Net
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -84,3 +85,16 @@ def test_bytes_are_parameters_and_memory_averaged() -> None:
         parameters = 4 * sum(p.numel() for p in learner.net.parameters())
     per_sample = 784 + 8 + 24  # pixels, label, index
     assert ledger.mean_bytes == parameters + 15 * per_sample
+
+
+def test_what_a_call_costs_does_not_depend_on_who_asked_first() -> None:
+    """Costs of built-in nets are measured once a process, maybe in inference mode."""
+    x = torch.zeros(7, 5)
+    ledgers = Ledger(), Ledger()
+    for ledger, mode in zip(ledgers, (torch.inference_mode(), torch.enable_grad()), strict=True):
+        net = Net(mlp((5,), width=31), LinearHead())
+        with mode, ledger.watch("training"):
+            net.features(x)
+    asked, learned = (ledger.macs for ledger in ledgers)
+    assert asked["retrieval"] == learned["forward"] > 0
+    assert asked["backward"] == 0 and learned["backward"] > learned["forward"]

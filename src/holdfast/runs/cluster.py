@@ -6,6 +6,7 @@ import shutil
 import socket
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,7 @@ class Cluster:
         self._connect(address, specs)
         self._sources = {stream: ray.put(source) for stream, source in sources.items()}
         self._work = ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=0, num_returns="streaming")(_work)
+        self._device = "cuda" if gpus else "cpu"
         self._running: dict[Any, Job] = {}
 
     @property
@@ -52,7 +54,8 @@ class Cluster:
         return (self._jobs or (1 + QUEUED) * max(1, places)) - len(self._running)
 
     def start(self, job: Job) -> None:
-        self._running[self._work.remote(job, self._sources[job.spec.stream])] = job
+        there = replace(job, device=self._device)
+        self._running[self._work.remote(there, self._sources[job.spec.stream])] = job
 
     def events(self) -> list[Event]:
         ready, _ = self._ray.wait(list(self._running), num_returns=1)

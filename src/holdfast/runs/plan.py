@@ -55,10 +55,10 @@ class Plan:
     def stream(self) -> Stream:
         return self.source.stream(self.spec.seed, self.method.iid_batches, self.method.epochs)
 
-    def learner(self) -> Learner:
+    def learner(self, device: str = "cpu") -> Learner:
         spec, dataset = self.spec, self.source.dataset
         return Learner(
-            NETS[self.net](dataset.sample_shape, seed=spec.seed),
+            NETS[self.net](dataset.sample_shape, seed=spec.seed).to(device),
             self.method,
             memory=spec.memory * len(dataset.classes),
             lr=spec.lr,

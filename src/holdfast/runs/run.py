@@ -36,9 +36,9 @@ class Progress:
 class Run:
     """A run under way. All it has done so far can be saved, and a run of the same spec can take it up."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, device: str = "cpu") -> None:
         self.plan = plan
-        self.learner, self.stream = plan.learner(), plan.stream()
+        self.learner, self.stream = plan.learner(device), plan.stream()
         self._evaluator = plan.evaluator(self.stream)
         self._ledger = Ledger()
         self._evaluations: list[Evaluation] = []
@@ -117,7 +117,7 @@ class Run:
             "probes": self._probes,
             "data": self.plan.source.fingerprint,
             "code": code_hash(spec.method),
-            "environment": environment(),
+            "environment": {**environment(), "device": learner.device.type},
         }
 
     def snapshot(self) -> bytes:

@@ -25,6 +25,7 @@ class Job:
     snapshot: bytes | None = None  # where to go on from
     snapshot_every: float = 60  # seconds
     keep_learner: bool = False
+    device: str = "cpu"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ def perform(job: Job, load: Callable[[], Source], stopping: Callable[[], bool] =
     keep_freed_memory()
     yield Started(job.spec)
     try:
-        run = Run(plan(job.spec, load()))
+        run = Run(plan(job.spec, load()), job.device)
         if job.snapshot is not None:
             run.take_up(job.snapshot)
         yield from _go_on(run, job, stopping)

@@ -71,8 +71,10 @@ def name_of(spec: RunSpec) -> str:
 
 def settings(spec: RunSpec) -> dict[str, Any]:
     """The hyper-parameters, on one level; what is left open is left out."""
-    fields = {name: value for name, value in spec.as_json().items() if value is not None}
+    fields = {name: value for name, value in spec.as_json().items() if value is not None and value != ()}
     options = fields.pop("options")
+    if "probe" in fields:
+        fields["probe"] = ",".join(fields["probe"])
     return fields | {f"options.{name}": value for name, value in options.items()}
 
 
