@@ -3,7 +3,7 @@
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -21,19 +21,21 @@ from holdfast.runs.store import Store
 from holdfast.runs.sweep import Backend, Sweep
 from holdfast.streams import source
 
-UPDATES = 400
+UPDATES = 300
 MANY = 10_000
 SECONDS_BETWEEN_SNAPSHOTS = 60
 
 
-def bench() -> list[Ratio]:
+def bench() -> Iterator[Ratio]:
     with TemporaryDirectory() as name:
-        return [*_side_by_side(Path(name)), _snapshots(Path(name)), *_thousands(Path(name))]
+        yield from _side_by_side(Path(name))
+        yield _snapshots(Path(name))
+        yield from _thousands(Path(name))
 
 
 def _side_by_side(folder: Path) -> list[Ratio]:
     specs = grid(stream=_images(folder), method="er-ace", memory=20, eval="rotating:100", seeds=2)
-    _seconds(folder, specs[:1], lambda sweep: Local(folder, 1))  # torch is imported now
+    _seconds(folder, grid(stream=_tiny(folder), method="er", seeds=1), lambda sweep: Local(folder, 1))  # imports torch
     one_by_one = _seconds(folder, specs, lambda sweep: Local(folder, 1))
     local = _seconds(folder, specs, lambda sweep: Local(folder, 2))
     ray = _seconds(folder, specs, lambda sweep: Cluster(sweep.sources, sweep.ids, jobs=2))
@@ -54,14 +56,10 @@ def _snapshots(folder: Path) -> Ratio:
 
 
 def _thousands(folder: Path) -> list[Ratio]:
-    rng, y = np.random.default_rng(0), np.repeat([0, 1], 10)
-    x = rng.standard_normal((20, 4)).astype(np.float32)
-    np.savez(folder / "tiny.npz", train_x=x, train_y=y, test_x=x, test_y=y)
-    stream = f"arrays:{folder / 'tiny.npz'}:tasks=1,batch=20"
     store = Store(folder / "many" / "runs.sqlite")
     start = time.perf_counter()
     store.open()
-    Sweep(grid(stream=stream, method="fine-tuning", memory=0, seeds=MANY), store, folder).run(Local(folder, 2))
+    Sweep(grid(stream=_tiny(folder), method="fine-tuning", memory=0, seeds=MANY), store, folder).run(Local(folder, 2))
     scheduling = time.perf_counter() - start
     start = time.perf_counter()
     command = [sys.executable, "-m", "holdfast", "runs", "list", "--out", str(folder / "many")]
@@ -72,6 +70,13 @@ def _thousands(folder: Path) -> list[Ratio]:
         Ratio(f"{MANY:,} runs of one update, seconds", scheduling, 60),
         Ratio(f"holdfast runs list of {MANY:,}, seconds", listing, 1),
     ]
+
+
+def _tiny(folder: Path) -> str:
+    rng, y = np.random.default_rng(0), np.repeat([0, 1], 10)
+    x = rng.standard_normal((20, 4)).astype(np.float32)
+    np.savez(folder / "tiny.npz", train_x=x, train_y=y, test_x=x, test_y=y)
+    return f"arrays:{folder / 'tiny.npz'}:tasks=1,batch=20"
 
 
 def _images(folder: Path) -> str:
