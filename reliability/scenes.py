@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from holdfast import checkpoint
+from holdfast import checkpoint, files
 from holdfast.runs.store import FIELDS, Record, Store
 from reliability.stage import Scene, State, Storage
 
@@ -60,7 +60,7 @@ def scenes(effort: int) -> list[Scene]:
 
 
 def save(folder: Path, number: int) -> None:
-    checkpoint.write(folder / "learner", {"weights": torch.full((500,), number)}, {"number": number})
+    files.write(folder / "learner", checkpoint.pack({"weights": torch.full((500,), number)}, {"number": number}))
 
 
 def save_twice(folder: Path) -> Iterator[None]:

@@ -10,16 +10,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from holdfast import files
 from holdfast.errors import CheckpointError
 
 FORMAT = 1
 Manifest = dict[str, Any]
-
-
-def write(path: Path, tensors: Mapping[str, Tensor], manifest: Manifest) -> None:
-    """There whole or not at all; what was there before stays until then."""
-    files.write(path, pack(tensors, manifest))
 
 
 def read(path: Path) -> tuple[dict[str, Tensor], Manifest]:

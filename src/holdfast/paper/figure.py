@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.paper.setting import Setting
+from holdfast.paper.setting import Found, Setting
 from holdfast.report.figures import COLOURS
 from holdfast.runs.store import Record
 
-Found = Callable[[Setting], list[Record]]
 Curves = Sequence[tuple[Sequence[float], Sequence[float]]]
 INCH_PER_COLUMN = 3.3
 STYLE: Any = {

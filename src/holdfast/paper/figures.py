@@ -8,8 +8,8 @@ import numpy as np
 
 from holdfast.measure import metrics
 from holdfast.measure.evaluate import Evaluation
-from holdfast.paper.figure import INCH_PER_COLUMN, Found, PaperFigure, band, of_first_task, probed, shade_tasks, smooth
-from holdfast.paper.setting import Setting
+from holdfast.paper.figure import INCH_PER_COLUMN, PaperFigure, band, of_first_task, probed, shade_tasks, smooth
+from holdfast.paper.setting import Found, Setting
 from holdfast.paper.tables import TITLES
 from holdfast.report.figures import COLOURS
 from holdfast.runs.store import Record

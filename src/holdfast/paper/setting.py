@@ -1,6 +1,6 @@
 """What the paper's experiments have in common: streams, sizes, hyper-parameters."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
@@ -8,6 +8,7 @@ from typing import NamedTuple
 from holdfast.errors import InputError
 from holdfast.runs.grid import grid
 from holdfast.runs.spec import RunSpec
+from holdfast.runs.store import Record
 
 TOLD_NO_MEMORY = ("iid", "iid++", "iid-offline", "fine-tuning")
 
@@ -112,3 +113,6 @@ def _miniature(setting: Setting, method: str) -> dict[str, object]:
     memory = MEMORY_OF_MINIATURES[setting.memory]
     stream = f"fashion:first=20,tasks={tasks}{extra}"
     return {"stream": stream, "method": method, "memory": memory, "net": "mlp", "eval": "rotating:20"}
+
+
+Found = Callable[[Setting], list[Record]]

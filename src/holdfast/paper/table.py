@@ -8,11 +8,9 @@ from rich import box
 from rich.table import Table
 
 from holdfast.paper.published import Published, published
-from holdfast.paper.setting import Setting
+from holdfast.paper.setting import Found, Setting
 from holdfast.report.statistics import agreement, mean_and_error
 from holdfast.runs.store import Record
-
-Found = Callable[[Setting], list[Record]]
 
 
 def forgetting(record: Record) -> float | None:
