@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from bench.ratio import Ratio
+from bench.ratio import Ratio, ratio, seconds
 from holdfast import files
 from holdfast.runs.cluster import Cluster
 from holdfast.runs.grid import grid
@@ -22,6 +22,7 @@ from holdfast.runs.sweep import Backend, Sweep
 from holdfast.streams import source
 
 UPDATES = 300
+ROUNDS = 3
 MANY = 10_000
 SECONDS_BETWEEN_SNAPSHOTS = 60
 
@@ -34,15 +35,38 @@ def bench() -> Iterator[Ratio]:
 
 
 def _side_by_side(folder: Path) -> list[Ratio]:
+    """In turns with bare loops, which tell how much two processes of this machine disturb each other anyway."""
     specs = grid(stream=_images(folder), method="er-ace", memory=20, eval="rotating:100", seeds=2)
-    _seconds(folder, grid(stream=_tiny(folder), method="er", seeds=1), lambda sweep: Local(folder, 1))  # imports torch
-    one_by_one = _seconds(folder, specs, lambda sweep: Local(folder, 1))
-    local = _seconds(folder, specs, lambda sweep: Local(folder, 2))
-    ray = _seconds(folder, specs, lambda sweep: Cluster(sweep.sources, sweep.ids, jobs=2))
+    inside: dict[str, list[float]] = {"local": [], "Ray": []}  # what the runs themselves took: no cluster is started
+    times = seconds(
+        {
+            "one by one": lambda: _sweep(folder, specs, lambda sweep: Local(folder, 1)),
+            "side by side": lambda: inside["local"].append(_sweep(folder, specs, lambda sweep: Local(folder, 2))),
+            "on Ray": lambda: inside["Ray"].append(
+                _sweep(folder, specs, lambda sweep: Cluster(sweep.sources, sweep.ids, jobs=2))
+            ),
+            "bare one by one": lambda: _bare_loops(2, at_a_time=1),
+            "bare side by side": lambda: _bare_loops(2, at_a_time=2),
+        },
+        rounds=ROUNDS,
+        warm_up=1,
+    )
+    ours, bare = (
+        ratio(times, "one by one", "side by side") / 2,
+        ratio(times, "bare one by one", "bare side by side") / 2,
+    )
     return [
-        Ratio("two runs one by one / side by side, a core each", one_by_one / local / 2, 0.95, at_least=True),
-        Ratio("two runs on local processes / on Ray", local / ray, 0.95, at_least=True),
+        Ratio("two runs one by one / side by side, a core each", ours, 0.95, at_least=True),
+        Ratio("the same, as a share of what bare loops reach", ours / bare, 0.95, at_least=True),
+        Ratio("a run on a local process / on Ray", ratio(inside, "local", "Ray"), 0.95, at_least=True),
     ]
+
+
+def _bare_loops(count: int, at_a_time: int) -> None:
+    command = [sys.executable, "-m", "bench.update", str(UPDATES)]
+    for _ in range(count // at_a_time):
+        for loop in [subprocess.Popen(command) for _ in range(at_a_time)]:
+            assert loop.wait() == 0
 
 
 def _snapshots(folder: Path) -> Ratio:
@@ -88,13 +112,12 @@ def _images(folder: Path) -> str:
     return f"arrays:{file}"
 
 
-def _seconds(folder: Path, specs: list[RunSpec], backend: Callable[[Sweep], Backend]) -> float:
+def _sweep(folder: Path, specs: list[RunSpec], backend: Callable[[Sweep], Backend]) -> float:
+    """The seconds that the runs say they took."""
     with TemporaryDirectory(dir=folder) as out:
         store = Store(Path(out) / "runs.sqlite")
         store.open()
         sweep = Sweep(specs, store, folder)
-        chosen = backend(sweep)
-        start = time.perf_counter()
-        sweep.run(chosen)
+        sweep.run(backend(sweep))
         assert len(sweep.done()) == len(specs)
-        return time.perf_counter() - start
+        return sum(store.record(row["id"])["seconds"] for row in store.rows())

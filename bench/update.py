@@ -1,5 +1,6 @@
 """One ER-ACE update on the reduced ResNet-18, 10 + 10 images, against bare PyTorch loops."""
 
+import sys
 from collections.abc import Callable
 
 import numpy as np
@@ -46,3 +47,10 @@ def bench() -> list[Ratio]:
             "bare loop in default layout / ER-ACE update", ratio(times, "bare, default layout", "learner"), 1.3, True
         ),
     ]
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    update = bare_loop(torch.channels_last)
+    for _ in range(int(sys.argv[1])):
+        update()
