@@ -120,4 +120,4 @@ def _sweep(folder: Path, specs: list[RunSpec], backend: Callable[[Sweep], Backen
         sweep = Sweep(specs, store, folder)
         sweep.run(backend(sweep))
         assert len(sweep.done()) == len(specs)
-        return sum(store.record(row["id"])["seconds"] for row in store.rows())
+        return sum(float(store.record(row["id"])["seconds"]) for row in store.rows())

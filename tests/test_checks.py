@@ -13,7 +13,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from holdfast import ER, ERACE, ERAML, SSIL, Batch, Learner, Method, Reservoir, checks
+from holdfast import ER, ERACE, ERAML, SSIL, Batch, Method, Reservoir, checks
+from holdfast import learner as learner_module
 from holdfast.class_index import Array, Journal
 from holdfast.cli import main
 from holdfast.memory import Memory
@@ -140,23 +141,23 @@ class VectorsOnly(ER):
 
 @contextmanager
 def a_learner_that_takes_anything() -> Iterator[None]:
-    def check(learner: Learner, x: Any) -> Tensor:
+    def as_tensor(x: Any, like: Tensor | None) -> Tensor:
         return torch.as_tensor(np.nan_to_num(np.array(x, np.float32)))
 
-    with patch.object(Learner, "_check", check):
+    with patch.object(learner_module, "as_tensor", as_tensor):
         yield
 
 
 @contextmanager
 def a_learner_that_keeps_the_callers_array() -> Iterator[None]:
-    def check(learner: Learner, x: Any) -> Tensor:
+    def as_tensor(x: Any, like: Tensor | None) -> Tensor:
         return torch.from_numpy(x)
 
     def remember(method: Method, net: Net, new: Batch) -> Batch:
         new.x.zero_()
         return new
 
-    with patch.object(Learner, "_check", check), patch.object(ER, "remember", remember):
+    with patch.object(learner_module, "as_tensor", as_tensor), patch.object(ER, "remember", remember):
         yield
 
 

@@ -147,11 +147,11 @@ def test_undo_brings_every_bit_back(capacity: int, stream: list[int], more: list
     assert digest(memory) == digest(twin)
 
 
-@pytest.mark.parametrize("nbytes", [0, 20, 36, 500])
+@pytest.mark.parametrize("nbytes", [0, 20, 44, 500])
 def test_a_byte_budget_is_kept(nbytes: int) -> None:
     memory, rng = ClassBalanced(nbytes=nbytes), np.random.default_rng(0)
     for first in range(0, 100, 10):
         memory.add(batch([first // 25] * 10, first), rng)
         assert memory.nbytes <= nbytes
-    row = 4 + 8 + ClassIndex.BYTES_PER_SLOT
+    row = 4 + 8 + 8 + ClassIndex.BYTES_PER_SLOT
     assert len(memory) == memory.capacity == nbytes // row

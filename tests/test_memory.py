@@ -127,7 +127,7 @@ def test_a_byte_budget_counts_samples_labels_extras_and_index(nbytes: int, shape
     for _ in range(30):
         memory.add(Batch(torch.zeros(5, *shape, dtype=torch.uint8), torch.arange(5), extras), rng)
         assert memory.nbytes <= nbytes
-    row = int(np.prod(shape)) + 8 + 4 * extra + ClassIndex.BYTES_PER_SLOT
+    row = int(np.prod(shape)) + 8 + 8 + 4 * extra + ClassIndex.BYTES_PER_SLOT
     assert memory.capacity == nbytes // row
     assert memory.nbytes == row * len(memory) == row * min(memory.capacity, 150)
 

@@ -19,7 +19,7 @@ from holdfast.memory import ClassBalanced, Memory, Reservoir
 both_kinds = pytest.mark.parametrize("kind", [Reservoir, ClassBalanced])
 sizes = st.one_of(st.integers(0, 12).map(lambda n: {"capacity": n}), st.integers(0, 900).map(lambda n: {"nbytes": n}))
 widening = st.lists(st.tuples(st.lists(st.integers(0, 5), max_size=9), st.integers(1, 12)), max_size=10)
-ROW = 4 + 8 + ClassIndex.BYTES_PER_SLOT  # number, label and index of a sample
+ROW = 4 + 8 + 8 + ClassIndex.BYTES_PER_SLOT  # number, label, arrival and index of a sample
 
 
 def vector(number: int, width: int) -> list[float]:

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from holdfast.augment import crop_and_flip
     from holdfast.batch import Batch, Task
+    from holdfast.durable import DurableLearner, open
     from holdfast.errors import HoldfastError
     from holdfast.learner import Learner
     from holdfast.memory import ClassBalanced, Memory, Reservoir
+    from holdfast.memory_contents import contents, export_memory, gallery, import_memory
     from holdfast.methods import (
         AGEM,
         DER,
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
         Method,
         Moment,
     )
-    from holdfast.nets import mlp, slim_resnet18, small_cnn
+    from holdfast.nets import Frozen, mlp, slim_resnet18, small_cnn
 
 __version__ = "0.1.0"
 
@@ -50,7 +52,9 @@ __all__ = [
     "ClassBalanced",
     "DERPlusPlus",
     "DERPlusPlusACE",
+    "DurableLearner",
     "FineTuning",
+    "Frozen",
     "GDumb",
     "HoldfastError",
     "ICaRL",
@@ -62,8 +66,13 @@ __all__ = [
     "Moment",
     "Reservoir",
     "Task",
+    "contents",
     "crop_and_flip",
+    "export_memory",
+    "gallery",
+    "import_memory",
     "mlp",
+    "open",
     "slim_resnet18",
     "small_cnn",
 ]
@@ -71,10 +80,12 @@ __all__ = [
 _HOMES = {
     "augment": ("crop_and_flip",),
     "batch": ("Batch", "Task"),
+    "memory_contents": ("contents", "export_memory", "gallery", "import_memory"),
+    "durable": ("DurableLearner", "open"),
     "errors": ("HoldfastError",),
     "learner": ("Learner",),
     "memory": ("ClassBalanced", "Memory", "Reservoir"),
-    "nets": ("mlp", "slim_resnet18", "small_cnn"),
+    "nets": ("Frozen", "mlp", "slim_resnet18", "small_cnn"),
 }
 
 

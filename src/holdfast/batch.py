@@ -1,5 +1,5 @@
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from torch import Tensor
 
@@ -22,6 +22,14 @@ class Task:
     def start(self) -> int:
         """Classes below it are those of earlier tasks."""
         return self.starts[-1]
+
+    def without(self, label: int) -> "Task":
+        """The same, with a teacher that has never known the class."""
+        if self.teacher is None or label >= self.teacher.seen:
+            return self
+        teacher = self.teacher.frozen()
+        teacher.head.renew(label)
+        return replace(self, teacher=teacher)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from holdfast.errors import InUse
+from holdfast.errors import InUse, WriteError
 
+_HELD_HERE: dict[Path, int] = {}  # the process's own claims: locks do not hold inside one process
 FLOCK = "qqihh" if sys.platform == "darwin" else "hhqqi"
 
 
@@ -68,3 +69,32 @@ class Claims:
             import fcntl
 
             fcntl.lockf(self._file, fcntl.LOCK_UN, 1, place)
+
+
+class Claim:
+    """On one thing as a whole, against other processes and against others in this one."""
+
+    def __init__(self, file: Path, title: str) -> None:
+        self._file = file.resolve()
+        if self.held_here():
+            raise InUse(title, os.getpid())
+        try:
+            self._claims = Claims(self._file)
+        except OSError as error:
+            raise WriteError(f"{file} cannot be written: {error.strerror}") from error
+        try:
+            self._claims.take({"": title})
+        except BaseException:
+            self._claims.__exit__()
+            raise
+        _HELD_HERE[self._file] = os.getpid()
+        self.held = True
+
+    def held_here(self) -> bool:
+        return _HELD_HERE.get(self._file) == os.getpid()  # after a fork it is the parent's
+
+    def release(self) -> None:
+        if self.held:
+            self.held = False
+            del _HELD_HERE[self._file]
+            self._claims.__exit__()

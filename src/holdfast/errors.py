@@ -4,6 +4,7 @@
     ├── InputError        an argument is wrong; also a ValueError
     │   ├── BatchError    a batch given to the learner
     │   ├── LabelError    a label given to the learner
+    │   ├── TicketError   a question that is not open: never asked, told already, or expired
     │   └── UnknownName   a name that does not exist; says which is nearest
     ├── NonFiniteError    a loss or gradient is not a number; nothing was changed; also an ArithmeticError
     ├── NothingLearned    a question to a learner that has seen no class yet
@@ -35,6 +36,10 @@ class BatchError(InputError):
 
 
 class LabelError(InputError):
+    pass
+
+
+class TicketError(InputError):
     pass
 
 

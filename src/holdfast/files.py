@@ -1,6 +1,9 @@
 """The one way files are written: whole or not at all."""
 
+import errno
 import os
+import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -34,6 +37,90 @@ def make_folder(folder: Path) -> None:
             _sync_folder(each.parent)
     except OSError as error:
         raise WriteError(f"{folder} cannot be made: {error.strerror}") from error
+
+
+def remove(path: Path) -> None:
+    try:
+        os.unlink(path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise WriteError(f"{path} cannot be removed: {error.strerror}") from error
+
+
+class Appendix:
+    """A new file that only grows. After an error nothing more is appended: what its end is, nobody knows."""
+
+    def __init__(self, path: Path, sync_every: float = 0.0) -> None:
+        """With `sync_every` seconds above 0, a power loss may take what was appended in the last so many seconds."""
+        self._path = path
+        self._sync_every = sync_every
+        self._error: OSError | None = None
+        self._lock = threading.Lock()
+        self._due = threading.Event()
+        self.size = self.synced = 0
+        try:
+            self._file = open(path, "wb")  # noqa: SIM115 (it stays open)
+            os.fsync(self._file.fileno())
+            _sync_folder(path.parent)
+        except OSError as error:
+            raise self._failed(error) from error
+        if sync_every:
+            threading.Thread(target=self._keep_syncing, daemon=True).start()
+
+    @property
+    def failed(self) -> bool:
+        return self._error is not None
+
+    def append(self, content: bytes) -> None:
+        with self._lock:
+            if self._error is not None:
+                raise self._failed(self._error) from self._error
+            try:
+                self._file.write(content)
+                self._file.flush()
+                self.size += len(content)
+                if not self._sync_every:
+                    self._sync()
+            except OSError as error:
+                raise self._failed(error) from error
+            except BaseException:
+                self.spoil()
+                raise
+        self._due.set()
+
+    def spoil(self) -> None:
+        """As after an error."""
+        self._error = self._error or OSError(errno.EIO, "its end is not certain")
+
+    def close(self) -> None:
+        with self._lock:
+            with suppress(OSError):
+                if self._error is None and not self._file.closed:
+                    self._sync()
+            with suppress(OSError):
+                self._file.close()
+        self._due.set()
+
+    def _sync(self) -> None:
+        os.fsync(self._file.fileno())
+        self.synced = self.size
+
+    def _keep_syncing(self) -> None:
+        while True:
+            self._due.wait()
+            self._due.clear()
+            time.sleep(self._sync_every)
+            with self._lock:
+                if self._file.closed:
+                    return
+                try:
+                    self._sync()
+                except OSError as error:
+                    self._error = error
+
+    def _failed(self, error: OSError) -> WriteError:
+        self._error = error
+        return WriteError(f"{self._path} cannot be written: {error.strerror}")
 
 
 def _sync_folder(folder: Path) -> None:

@@ -1,11 +1,13 @@
 """The learner: observe labelled batches as they come, predict at any time."""
 
 import json
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+import math
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -15,18 +17,21 @@ from torch import Tensor, nn
 from holdfast import checkpoint, files
 from holdfast.augment import Augment, crop_and_flip
 from holdfast.batch import Batch, Task
-from holdfast.class_index import Journal
+from holdfast.class_index import Journal, Slots
+from holdfast.deeds import Asked, Deed, Observed, Told
+from holdfast.editions import Door, Editions
 from holdfast.errors import BatchError, CheckpointError, InputError, NonFiniteError, NothingLearned
-from holdfast.labels import Labels
-from holdfast.learner_state import decode, encode, pack, unpack
+from holdfast.labels import FORGOTTEN, Labels, decode, encode
+from holdfast.learner_state import pack, unpack
 from holdfast.memory import Memory
 from holdfast.methods.base import Method, Moment, Scores
-from holdfast.nets import HEADS, Net, built_in, recipe
-from holdfast.rollback import Rollback
+from holdfast.nets import HEADS, CosineHead, Net, built_in, recipe
+from holdfast.questions import Questions, Ticket
+from holdfast.samples import Samples, as_tensor
 from holdfast.seeds import generator, torch_seeded
 
-Samples = NDArray[np.generic] | Tensor
 MakeOptimizer = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
+CHUNK = 256
 
 
 class Learner:
@@ -50,8 +55,12 @@ class Learner:
         augment: Augment | None = None,
         seed: int = 0,
         classes: int = 0,
+        questions: int = 1000,
     ) -> None:
-        """`classes` sizes the head in advance, for methods that look at classes still to come."""
+        """`classes` sizes the head in advance, for methods that look at classes still to come.
+
+        `questions`: how many may wait for their labels at a time.
+        """
         if not lr > 0:
             raise InputError(f"lr must be above 0, not {lr}")
         if method.looks_ahead and not classes:
@@ -70,7 +79,10 @@ class Learner:
         self.optimizer = optimizer(self._trained) if optimizer else torch.optim.SGD(self._trained, lr=lr)
         self._augment = augment
         self._classes = classes
-        self._rollback = Rollback([*self._trained, *self.net.buffers()], self.optimizer)
+        self._editions = Editions(self.net, self.optimizer)
+        self.questions = Questions(questions)
+        self._turn = Door()  # one change at a time
+        self._desk = Door()  # one change of the open questions at a time
         self.like: Tensor | None = None  # an empty batch of the samples' shape and type, from the first batch on
         self._answering: Net | None = None  # made when asked for, until the next step
         self._scores_of: Scores | None = None
@@ -78,53 +90,105 @@ class Learner:
     @property
     def classes(self) -> list[Hashable]:
         """The labels seen so far, in the order of their first appearance."""
-        return list(self.labels)
+        return [label for label in self.labels if label is not FORGOTTEN]
 
     def observe(self, x: Samples, y: object, *, task: int | None = None) -> None:
         """One step on an incoming batch. It happens completely or, with an exception, not at all.
 
         `x`: samples, uint8 (scaled to [-1, 1]) or float (taken as they are); `y`: a hashable label each.
         """
-        labels = self.labels.check(y)
-        samples = self._check(x)
-        if len(samples) != len(labels):
-            raise BatchError(f"x has {len(samples)} samples but y has {len(labels)} labels")
+        with self._turn:
+            samples = as_tensor(x, self.like)
+            self._check_task(task)
+            self._learn(Observed(samples, self._check_labels(y, samples), task))
+
+    def ask(self, x: Samples) -> Ticket:
+        """Answers now, and keeps the samples until their labels are told."""
+        samples = as_tensor(x, self.like)
         if len(samples) == 0:
-            raise BatchError("x is empty; a batch needs at least one sample")
-        if self.method.needs_task_ids and task is None:
-            raise InputError(f"{type(self.method).__name__} needs task ids: call observe(x, y, task=...)")
+            raise BatchError("x is empty; a question needs at least one sample")
+        try:
+            answers = self.predict(samples)
+        except NothingLearned:
+            answers = [None] * len(samples)
+        with self._desk:
+            self._commit(Asked(samples))
+            return Ticket(self.questions.add(samples), answers)
 
-        with ExitStack() as undo:
-            undo.callback(self._restore, len(self.labels), self.step, self.task, self.like)
-            self._answering = self._scores_of = None
-            self.like = samples[:0]
-            if task is not None and self.method.needs_task_ids:
-                self._follow(task)
-            indices = torch.tensor(self.labels.admit(labels), device=self.device)
-            if self.net.seen != len(self.labels):
-                undo.callback(self.net.head.restorer(self.optimizer))
-                self._grow(samples)
-            self._rollback.capture()
-            undo.callback(self._rollback.restore)
+    def tell(self, ticket: Ticket | int, y: object, *, task: int | None = None) -> None:
+        """The labels of a question have come: one step on its samples, which closes it."""
+        with self._turn:
+            samples = self.questions[ticket]
+            number = ticket.number if isinstance(ticket, Ticket) else ticket
+            self._check_task(task)
+            self._learn(Told(number, samples, self._check_labels(y, samples), task))
 
-            new = Batch(samples.to(self.device), indices, task=self.task)
-            extra = self._update(new)
-            if (kept := self.method.remember(self.net, replace(new, extra=extra))) is not None:
-                if self.memory.offered == 0:
-                    undo.callback(self.memory.clear)
-                journal = Journal()
-                undo.callback(journal.undo)
-                self.memory.add(kept, self._rng("memory"), journal)
-            self.step += 1
-            undo.pop_all()
+    def forget(self, label: Hashable) -> int:
+        """Erases a class: its samples, its row of the head, its name. Returns how many samples were held.
 
-    def predict(self, x: Samples) -> list[Hashable]:
-        """The most probable label of each sample. Changes nothing."""
-        return [self.labels[index] for index in self._scores(x).argmax(1).tolist()]
+        It is never answered again; should it come back, it is a new class. What the rest of the net has learned
+        from it cannot be taken out.
+        """
+        with self._change() as journal, self._desk:
+            index = self.labels.index(*self.labels.check([label]))
+            journal.on_undo(partial(self.labels.remember, index, self.labels[index]))
+            self.labels.forget(index)
+            self.net.head.renew(index, self.optimizer)
+            self.task = self.task and self.task.without(index)
+            return self._erase(self.memory.members(index), journal)
+
+    def forget_samples(self, x: Samples) -> int:
+        """Erases samples that equal one of these from the memory and the open questions. Returns how many were held.
+
+        What the net has learned from them cannot be taken out.
+        """
+        with self._change() as journal, self._desk:
+            samples = as_tensor(x, self.like)
+            self.questions.remove_samples(samples, journal)
+            return self._erase(self.memory.find(samples), journal)
+
+    def remember(self, x: Samples, y: object) -> None:
+        """Offers samples to the memory without learning from them now."""
+        if self.method.keeps:
+            raise InputError(
+                f"{type(self.method).__name__} keeps {self.method.keeps} beside samples it has learned from"
+            )
+        with self._change() as journal:
+            samples = as_tensor(x, self.like)
+            batch = self._admit(samples, self._check_labels(y, samples), journal)
+            self.memory.add(batch, generator(self.seed, "remember", self.memory.offered), journal)
+            with self._desk:
+                self._commit(None)
+
+    def predict(self, x: Samples, *, reject: float | None = None) -> list[Hashable]:
+        """The most probable label of each sample. Changes nothing, and does not wait for a step that is under way.
+
+        With `reject`, the answer is None where no class is that similar; `rejection_threshold` finds a value.
+        """
+        scores, labels = self._scores(x)
+        best = scores.max(1)
+        answers = [labels[index] for index in best.indices.tolist()]
+        if reject is None:
+            return answers
+        known = (best.values * self._temperature >= reject).tolist()
+        return [answer if sure else None for answer, sure in zip(answers, known, strict=True)]
 
     def predict_proba(self, x: Samples) -> NDArray[np.float32]:
         """The probability of each class in `classes`, one row a sample. Changes nothing."""
-        return self._scores(x).softmax(1).float().numpy()
+        scores, labels = self._scores(x)
+        known = [index for index, label in enumerate(labels[: scores.shape[1]]) if label is not FORGOTTEN]
+        return scores[:, known].softmax(1).float().numpy()
+
+    def rejection_threshold(self, accept: float = 0.95) -> float:
+        """The similarity to their nearest class that this share of the samples in memory reaches."""
+        if not 0 < accept < 1:
+            raise InputError(f"accept must be between 0 and 1, not {accept}")
+        with self._turn:
+            if len(self.memory) == 0:
+                raise NothingLearned("the memory is empty: there is nothing to find a threshold from")
+            parts = np.array_split(np.arange(len(self.memory)), math.ceil(len(self.memory) / CHUNK))
+            best = [self._scores(self.memory.at(part).x)[0].max(1).values for part in parts]
+        return float((torch.cat(best) * self._temperature).quantile(1 - accept))
 
     def answering_net(self) -> Net:
         """The net that answers questions in the present state."""
@@ -137,13 +201,14 @@ class Learner:
         """Writes everything that determines the learner's future into one file: whole or not at all."""
         files.write(Path(path), self.serialized())
 
-    def serialized(self) -> bytes:
-        """What `save` writes."""
-        tensors, values = pack(self)
-        labels = [encode(label) for label in self.classes]
+    def serialized(self, **more: Any) -> bytes:
+        """What `save` writes, with `more` in its manifest."""
+        with self.at_rest():
+            tensors, values = pack(self)
+        labels = [encode(label) for label in self.labels]
         augment = None if self._augment is None else self._augment.__name__
         settings = {"net": recipe(self.net.encoder.module), "classes": self._classes, "augment": augment}
-        return checkpoint.pack(tensors, {**values, "labels": labels, "settings": settings})
+        return checkpoint.pack(tensors, {**values, "labels": labels, "settings": settings, **more})
 
     @classmethod
     def load(
@@ -154,7 +219,7 @@ class Learner:
         method: Method | None = None,
         optimizer: MakeOptimizer | None = None,
         augment: Augment | None = None,
-    ) -> "Learner":
+    ) -> Self:
         """The learner that was saved. What is not built in is passed again, and has to fit."""
         tensors, values = checkpoint.read(Path(path))
         settings = values["settings"]
@@ -169,14 +234,36 @@ class Learner:
             augment=augment or _built_in_augment(settings["augment"]),
             seed=values["seed"],
             classes=settings["classes"],
+            questions=values["questions"]["room"],
         )
         unpack(learner, tensors, values, [decode(label) for label in values["labels"]])
         return learner
 
+    def repeat(self, deed: Deed) -> None:
+        """Does again what was done once."""
+        with self._turn:
+            if isinstance(deed, Asked):
+                self.questions.add(deed.x)
+            else:
+                self._learn(deed)
+
+    @contextmanager
+    def at_rest(self) -> Iterator[None]:
+        """Inside, no other thread changes it."""
+        with self._turn, self._desk:
+            yield
+
     def state_hash(self) -> str:
         """sha256 over everything that determines the learner's future."""
         tensors, values = pack(self)
-        return checkpoint.digest(tensors, json.dumps(values, sort_keys=True) + repr(self.classes))
+        return checkpoint.digest(tensors, json.dumps(values, sort_keys=True) + repr(list(self.labels)))
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What it was made with, beside its encoder and method."""
+        lr = self.optimizer.param_groups[0]["lr"]
+        asked = {"lr": lr, "seed": self.seed, "classes": self._classes, "questions": self.questions.room}
+        return {"memory": self.memory.settings, **asked}
 
     @property
     def device(self) -> torch.device:
@@ -197,6 +284,64 @@ class Learner:
             x = self._augment(x, self._rng(f"augment/{name}"))
         extra = {key: value.to(device) for key, value in batch.extra.items()}
         return replace(batch, x=x, y=batch.y.to(device), extra=extra)
+
+    def _check_labels(self, y: object, samples: Tensor) -> list[Hashable]:
+        labels = self.labels.check(y)
+        if len(samples) != len(labels):
+            raise BatchError(f"x has {len(samples)} samples but y has {len(labels)} labels")
+        if len(samples) == 0:
+            raise BatchError("x is empty; a batch needs at least one sample")
+        return labels
+
+    def _check_task(self, task: int | None) -> None:
+        if self.method.needs_task_ids and task is None:
+            raise InputError(f"{type(self.method).__name__} needs task ids: call observe(x, y, task=...)")
+
+    @contextmanager
+    def _change(self) -> Iterator[Journal]:
+        """What is done inside happens completely or, with an exception, not at all."""
+        journal = Journal()
+        with self._turn, self._editions.changing() as before:
+            journal.on_undo(partial(self._restore, len(self.labels), self.step, self.task, self.like))
+            journal.on_undo(before.give_back)
+            self._answering = self._scores_of = None
+            try:
+                yield journal
+            except BaseException:
+                journal.undo()
+                raise
+
+    def _learn(self, deed: Observed | Told) -> None:
+        """One step."""
+        with self._change() as journal:
+            if deed.task is not None and self.method.needs_task_ids:
+                self._follow(deed.task)
+            new = self._admit(deed.x, deed.y, journal)
+            extra = self._update(new)
+            if (kept := self.method.remember(self.net, replace(new, extra=extra))) is not None:
+                self.memory.add(kept, self._rng("memory"), journal)
+            self.step += 1
+            with self._desk:
+                self._commit(deed)
+                if isinstance(deed, Told):
+                    self.questions.remove(deed.ticket)
+
+    def _admit(self, samples: Tensor, labels: Sequence[Hashable], journal: Journal) -> Batch:
+        """A batch with class indices, for which the head has rows."""
+        self.like = samples[:0]
+        indices = torch.tensor(self.labels.admit(labels), device=self.device)
+        if self.net.seen != len(self.labels):
+            journal.on_undo(self.net.head.restorer(self.optimizer))
+            self._grow(samples)
+        return Batch(samples.to(self.device), indices, task=self.task)
+
+    def _erase(self, slots: Slots, journal: Journal) -> int:
+        self.memory.remove(slots, journal)
+        self._commit(None)
+        return len(slots)
+
+    def _commit(self, deed: Deed | None) -> None:
+        """Called when a change is made and can still be taken back. None: something was erased."""
 
     def _update(self, new: Batch) -> Mapping[str, Tensor]:
         """One gradient step. Returns what the method keeps beside the incoming samples."""
@@ -232,43 +377,46 @@ class Learner:
         self.task = task
         self.like = like
 
-    def _check(self, x: Samples) -> Tensor:
-        """`x` as a tensor of our own (the caller may reuse theirs), or a BatchError that says what is wrong."""
-        if isinstance(x, np.ndarray):
-            if x.dtype.kind not in "fu" or (x.dtype.kind == "u" and x.dtype != np.uint8):
-                raise BatchError(f"x has type {x.dtype}; it must be uint8 or float")
-            with np.errstate(over="ignore"):  # what does not fit becomes infinite and is refused below
-                samples = torch.from_numpy(x.astype(np.float32 if x.dtype.kind == "f" else np.uint8))
-        elif isinstance(x, Tensor):
-            if not x.is_floating_point() and x.dtype != torch.uint8:
-                raise BatchError(f"x has type {x.dtype}; it must be uint8 or float")
-            samples = x.detach().clone()
-        else:
-            raise BatchError(f"x must be a numpy array or a tensor, not {type(x).__name__}")
-        if samples.ndim < 2:
-            raise BatchError(f"x has shape {tuple(samples.shape)}; it must be (samples, ...)")
-        if samples.is_floating_point():
-            samples = samples.float()
-            if not samples.isfinite().all():
-                raise BatchError("x has a value that is NaN or infinite")
-        like = self.like
-        if like is not None and (like.shape[1:] != samples.shape[1:] or like.dtype != samples.dtype):
-            raise BatchError(
-                f"x has samples of shape {tuple(samples.shape[1:])} and type {samples.dtype}; "
-                f"this learner takes {tuple(like.shape[1:])} and {like.dtype}"
+    @property
+    def _temperature(self) -> float:
+        """What turns a score into a cosine similarity."""
+        if not isinstance(self.net.head, CosineHead) or self._answers_from_memory:
+            name = type(self.method).__name__
+            raise InputError(
+                f"only answers of a cosine head tell how similar a class is; {name}(head='cosine') has one"
             )
-        return samples
+        return self.net.head.temperature
+
+    @property
+    def _answers_from_memory(self) -> bool:
+        kind = type(self.method)
+        return kind.predictor is not Method.predictor or kind.answering_net is not Method.answering_net
 
     @torch.inference_mode()
-    def _scores(self, x: Samples) -> Tensor:
-        net = self.net
-        if net.seen == 0:
-            raise NothingLearned("the learner has not observed anything yet; call observe(x, y) first")
-        samples = self._check(x)
-        if self._scores_of is None:
-            self._scores_of = self.method.predictor(self.answering_net(), self.memory)
-        parts = [self._scores_of(part.to(self.device)) for part in torch.split(samples, 256)]
-        return torch.cat(parts).cpu() if len(samples) else torch.empty(0, net.seen)
+    def _scores(self, x: Samples) -> tuple[Tensor, Sequence[Hashable]]:
+        """Of each class index, -inf for forgotten ones; and the labels behind the indices."""
+        samples = as_tensor(x, self.like)
+        with self._predictor() as (scores_of, seen):
+            labels = self.labels.known  # before `forgotten`: see Labels
+            forgotten = [index for index in self.labels.forgotten if index < seen]
+            if seen == len(forgotten):
+                raise NothingLearned("the learner knows no class yet; call observe(x, y) first")
+            parts = [scores_of(part.to(self.device)) for part in torch.split(samples, CHUNK)]
+        scores = torch.cat(parts).cpu() if len(samples) else torch.empty(0, seen)
+        scores[:, forgotten] = -torch.inf
+        return scores, labels
+
+    @contextmanager
+    def _predictor(self) -> Iterator[tuple[Scores, int]]:
+        """Of the last whole step, and its number of classes. What answers from the memory takes turns with learning."""
+        if not self._answers_from_memory:
+            with self._editions.reading() as net:
+                yield net, net.seen
+        else:
+            with self._turn:
+                if self._scores_of is None and self.net.seen:
+                    self._scores_of = self.method.predictor(self.answering_net(), self.memory)
+                yield self._scores_of or self.net, self.net.seen
 
 
 def _built_in_method(saved: Mapping[str, Any]) -> Method:

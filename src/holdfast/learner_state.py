@@ -33,6 +33,8 @@ def pack(learner: Learner) -> tuple[dict[str, Tensor], Values]:
                 tensors[f"optimizer/{number}/{key}"] = value
             else:
                 scalars[f"{number}/{key}"] = value
+    asked, questions = learner.questions.pack()
+    tensors |= asked
     tensors |= {f"memory/{name}": torch.from_numpy(array) for name, array in learner.memory.state().items()}
     like = learner.like
     return tensors, {
@@ -43,6 +45,7 @@ def pack(learner: Learner) -> tuple[dict[str, Tensor], Values]:
         "sample": None if like is None else {"shape": list(like.shape[1:]), "type": str(like.dtype)},
         "task": None if task is None else {"id": task.id, "starts": list(task.starts)},
         "memory": {"kind": type(learner.memory).__name__, **learner.memory.settings},
+        "questions": questions,
         "optimizer": {"kind": type(learner.optimizer).__name__, "groups": _groups(learner), "scalars": scalars},
     }
 
@@ -54,38 +57,18 @@ def unpack(learner: Learner, tensors: Mapping[str, Tensor], values: Values, labe
         here, there = ours[part][what], values[part][what]
         if here != there:
             raise CheckpointError(f"the {part} does not fit the checkpoint: {here} here and {there} there")
-    learner.labels.admit(labels)
+    learner.labels.restore(labels)
     learner.step = values["step"]
     if (sample := values["sample"]) is not None:
         learner.like = torch.empty(0, *sample["shape"], dtype=_dtype(sample["type"]))
     _load_net(learner.net, _under("net/", tensors), values["seen"], learner.optimizer)
     _load_optimizer(learner, _under("optimizer/", tensors), values["optimizer"])
     learner.memory.restore({name: tensor.numpy() for name, tensor in _under("memory/", tensors).items()})
+    learner.questions.unpack(_under("questions/", tensors), values["questions"])
     if (task := values["task"]) is not None:
         kept = _under("teacher/", tensors)
         teacher = _teacher(learner, kept, task["starts"][-1]) if kept else None
         learner.task = Task(task["id"], tuple(task["starts"]), teacher)
-
-
-def encode(label: Hashable) -> Any:
-    """A label as JSON. Types that equal each other stay apart."""
-    if isinstance(label, tuple):
-        return {"tuple": [encode(item) for item in label]}
-    if isinstance(label, bytes):
-        return {"bytes": label.hex()}
-    if isinstance(label, str | int | float | bool) or label is None:
-        return label
-    raise CheckpointError(
-        f"labels of type {type(label).__name__} cannot be saved; str, int, float, bytes and tuples can"
-    )
-
-
-def decode(value: Any) -> Hashable:
-    if isinstance(value, dict):
-        kind, content = next(iter(value.items()))
-        return bytes.fromhex(content) if kind == "bytes" else tuple(decode(item) for item in content)
-    label: Hashable = value
-    return label
 
 
 def _teacher(learner: Learner, state: dict[str, Tensor], seen: int) -> Net:

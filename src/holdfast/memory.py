@@ -86,18 +86,51 @@ class Memory(ABC):
 
     def at(self, slots: Slots) -> Batch:
         rows = {name: torch.from_numpy(column[slots]) for name, column in self._columns.items()}
+        del rows["arrival"]
         return Batch(rows.pop("x"), rows.pop("y"), rows)
 
     def add(self, batch: Batch, rng: np.random.Generator, journal: Journal | None = None) -> None:
         """Offers samples, one after the other. `journal` learns how to take it back."""
         journal = journal or Journal()
         incoming = {name: tensor.detach().cpu().numpy() for name, tensor in _columns_of(batch).items()}
+        incoming["arrival"] = self.offered + np.arange(len(batch))
         if not self._columns:
+            journal.on_undo(self.clear)
             self._lay_out(incoming)
+        elif self._columns.keys() != incoming.keys():
+            raise InputError(f"the memory holds {', '.join(self._columns)} of each sample, not {', '.join(incoming)}")
         else:
             incoming = self._fit(incoming, rng, journal)
         self._admit(incoming, rng, journal)
         journal.set(self._counts, 0, self.offered + len(batch))
+
+    def remove(self, slots: Slots, journal: Journal) -> None:
+        """Erases samples. The last ones move into the gaps; the next that are offered fill the room."""
+        gone, held = np.unique(slots), len(self)
+        left = held - len(gone)
+        gaps = gone[gone < left]
+        movers = np.setdiff1d(np.arange(left, held), gone)
+        for leaving in (gone, movers) if held else ():
+            self._index.remove(leaving, self._columns["y"][leaving], journal)
+        for column in self._columns.values():
+            journal.set(column, gaps, column[movers])
+            journal.set(column, slice(left, held), 0)
+        if held:
+            self._index.add(gaps, self._columns["y"][gaps], journal)
+        journal.set(self._counts, 1, left)
+
+    def find(self, samples: Tensor) -> Slots:
+        """The slots that hold one of these samples."""
+        if not len(self):
+            return np.empty(0, np.int64)
+        wanted = {sample.tobytes() for sample in samples.cpu().numpy()}
+        held = self._columns["x"][: len(self)]
+        return np.array([slot for slot, sample in enumerate(held) if sample.tobytes() in wanted], np.int64)
+
+    @property
+    def arrivals(self) -> NDArray[np.int64]:
+        """Of each slot: the how-manieth sample, from 0, it was among all that were offered."""
+        return self._columns["arrival"][: len(self)] if self._columns else np.empty(0, np.int64)
 
     def state(self) -> dict[str, Array]:
         """Everything it holds, as views of its arrays."""
@@ -185,7 +218,8 @@ class Reservoir(Memory):
     def _admit(self, incoming: dict[str, Array], rng: np.random.Generator, journal: Journal) -> None:
         n = len(incoming["y"])
         arrival = self.offered + np.arange(n)
-        slots = np.where(arrival < self.capacity, arrival, rng.integers(0, arrival + 1))
+        next_free = len(self) + np.arange(n)  # the arrival itself, unless something was erased
+        slots = np.where(next_free < self.capacity, next_free, rng.integers(0, arrival + 1))
         # A slot drawn twice in one batch keeps its last writer, as if the samples had come one by one.
         slots, rows = np.unique(slots[::-1], return_index=True)
         kept = slots < self.capacity

@@ -69,6 +69,22 @@ def mlp(shape: tuple[int, ...], seed: int = 0, width: int = 128) -> nn.Sequentia
     return _with_recipe(net, "mlp", shape, seed, width)
 
 
+class Frozen(nn.Module):
+    """An encoder that stays as it is, without gradient, statistics or dropout: only the head on top of it learns."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module.requires_grad_(False).eval()
+
+    def train(self, mode: bool = True) -> "Frozen":
+        return self
+
+    @torch.no_grad()
+    def forward(self, x: Tensor) -> Tensor:
+        features: Tensor = self.module(x)
+        return features
+
+
 NETS: dict[str, Callable[..., nn.Module]] = {
     "slim-resnet18": slim_resnet18,
     "small-cnn": small_cnn,
@@ -134,11 +150,23 @@ class Head(nn.Module):
             if len(parameter):
                 data[: len(parameter)] = parameter.detach()
             for row in range(len(parameter), rows):
-                # A new row depends on the seed and its index only, not on when it is added.
-                fresh = generator(self.seed, f"head/{name}", row).uniform(-bound, bound, shape[1:])
-                data[row] = torch.as_tensor(fresh)
+                data[row] = self._fresh(name, row, shape[1:], bound)
             _resize(parameter, data, optimizer)
         self.seen = seen
+
+    @torch.no_grad()
+    def renew(self, row: int, optimizer: torch.optim.Optimizer | None = None) -> None:
+        """The row of a class as it was before anything was learned."""
+        bound = 1 / math.sqrt(self.weight.shape[1])
+        for name, parameter in self.named_parameters():
+            parameter[row] = self._fresh(name, row, parameter.shape[1:], bound)
+            for value in optimizer.state.get(parameter, {}).values() if optimizer else ():
+                if isinstance(value, Tensor) and value.shape == parameter.shape:
+                    value[row] = 0
+
+    def _fresh(self, name: str, row: int, shape: tuple[int, ...], bound: float) -> Tensor:
+        """Depends on the seed and the row's index only, not on when it is added."""
+        return torch.as_tensor(generator(self.seed, f"head/{name}", row).uniform(-bound, bound, shape))
 
 
 class LinearHead(Head):
@@ -195,6 +223,9 @@ class ProjectionHead(Head):
                 data = torch.as_tensor(fresh.uniform(-bound, bound, shape)).to(parameter)
                 _resize(parameter, data, optimizer)
         self.seen = seen
+
+    def renew(self, row: int, optimizer: torch.optim.Optimizer | None = None) -> None:
+        """No row belongs to one class."""
 
     def forward(self, features: Tensor, unseen: bool = False) -> Tensor:
         hidden = F.relu(F.linear(features, self.weight, self.bias))

@@ -83,7 +83,7 @@ def test_bytes_are_parameters_and_memory_averaged() -> None:
         learner.observe(np.zeros((10, 1, 28, 28), np.uint8), list("ab") * 5)
         ledger.weigh(learner)
         parameters = 4 * sum(p.numel() for p in learner.net.parameters())
-    per_sample = 784 + 8 + 24  # pixels, label, index
+    per_sample = 784 + 8 + 8 + 24  # pixels, label, arrival, index
     assert ledger.mean_bytes == parameters + 15 * per_sample
 
 

@@ -142,7 +142,7 @@ def test_only_with_ace_old_classes_feel_nothing_of_the_incoming_batch(ace: bool)
 @pytest.mark.parametrize("good_calls", [0, 1], ids=["making room", "writing"])
 def test_a_step_that_fails_takes_wider_logits_back(good_calls: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Eight logits instead of two: with this budget of bytes, two of the seven samples have to go."""
-    learner = Learner(mlp((4,), width=6), DERPlusPlus(), memory=Reservoir(nbytes=400))
+    learner = Learner(mlp((4,), width=6), DERPlusPlus(), memory=Reservoir(nbytes=450))
     learner.observe(samples(8, 0), [0, 1] * 4)
     calm, before = copy.deepcopy(learner), learner.state_hash()
     calls, add = iter(range(10)), ClassIndex.add

@@ -35,6 +35,7 @@ class Method(ABC):
     needs_task_ids: ClassVar[bool] = False
     iid_batches: ClassVar[int] = 0  # above 0: the stream is shuffled, with so many of its batches a step
     memory_kind: ClassVar[type[Memory]] = Reservoir
+    keeps: ClassVar[str] = ""  # what it keeps beside each sample, if anything
 
     head: Literal["linear", "cosine"] = "linear"
     replay: int = 10

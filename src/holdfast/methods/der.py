@@ -1,5 +1,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -19,6 +20,8 @@ class DER(Method):
 
     A class that had not appeared then had the logit 0.
     """
+
+    keeps: ClassVar[str] = "logits"
 
     alpha: float = 0.75
 

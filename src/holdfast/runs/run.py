@@ -13,7 +13,8 @@ import torch
 import holdfast
 from holdfast import checkpoint
 from holdfast.errors import CheckpointError
-from holdfast.learner_state import decode, encode, pack, unpack
+from holdfast.labels import decode, encode
+from holdfast.learner_state import pack, unpack
 from holdfast.measure import metrics
 from holdfast.measure.evaluate import Evaluation
 from holdfast.measure.ledger import ACCOUNTS, Ledger

@@ -1,0 +1,138 @@
+"""A learner that lives in a folder: what it has acknowledged survives its process and the power."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+from torch import nn
+
+from holdfast import deeds
+from holdfast.augment import Augment
+from holdfast.class_index import Journal
+from holdfast.errors import CheckpointError, InputError
+from holdfast.home import Home
+from holdfast.learner import Learner, MakeOptimizer
+from holdfast.memory import Memory
+from holdfast.methods.base import Method
+from holdfast.questions import Ticket
+from holdfast.samples import Samples
+
+
+def open(
+    path: str | Path,
+    encoder: nn.Module | None = None,
+    method: Method | None = None,
+    *,
+    sync_every: float = 0.0,
+    checkpoint_every: int = 1000,
+    memory: int | Memory | None = None,
+    lr: float | None = None,
+    optimizer: MakeOptimizer | None = None,
+    augment: Augment | None = None,
+    seed: int | None = None,
+    classes: int | None = None,
+    questions: int | None = None,
+) -> "DurableLearner":
+    """The learner that lives in the folder `path`; made if there is none, recovered if its process was killed.
+
+    When `observe` returns, the batch survives kill -9 and power loss; with `sync_every` seconds above 0 a power loss
+    may take the batches of the last so many seconds. After `checkpoint_every` changes the learner is written as a
+    whole and the log of changes starts anew: recovering repeats at most so many. What is not built in (an encoder or
+    method of your own) is passed each time; other settings are known to the folder, and have to fit if given.
+    """
+    if sync_every < 0 or checkpoint_every < 1:
+        raise InputError("sync_every must be 0 or more, checkpoint_every 1 or more")
+    given = {"memory": memory, "lr": lr, "seed": seed, "classes": classes, "questions": questions}
+    settings = {name: value for name, value in given.items() if value is not None}
+    home = Home(Path(path), sync_every, checkpoint_every)
+    try:
+        if home.is_new:
+            if encoder is None or method is None:
+                raise InputError(f"there is no learner in {path} yet: give it an encoder and a method")
+            learner = DurableLearner(encoder, method, optimizer=optimizer, augment=augment, **settings)  # type: ignore[arg-type]
+            home.start_anew(learner._with_log)
+        else:
+            parts: dict[str, Any] = {"encoder": encoder, "method": method, "optimizer": optimizer, "augment": augment}
+            learner = DurableLearner.load(home.learner_file, **parts)
+            _check_fit(learner, settings)
+            entries = home.entries()
+            for entry in entries:
+                learner.repeat(deeds.from_bytes(entry))
+            home.go_on(learner._with_log, repeated=len(entries))
+    except BaseException:
+        home.leave()
+        raise
+    learner._home = home
+    return learner
+
+
+class DurableLearner(Learner):
+    """Made by `holdfast.open`.
+
+    A change that cannot be written does not happen; questions are answered all the same.
+    """
+
+    _home: Home | None = None  # none while the deeds of an earlier process are repeated
+
+    def ask(self, x: Samples) -> Ticket:
+        if self._home is not None and self._home.log_is_full:
+            self.checkpoint()
+        return super().ask(x)
+
+    def checkpoint(self) -> None:
+        """Writes the learner as it is; the log of changes starts anew."""
+        if self._home is not None:
+            with self._turn, self._desk:
+                self._home.start_anew(self._with_log)
+
+    def close(self) -> None:
+        """Lets other processes have it. Questions are still answered, but no change is accepted any more."""
+        if self._home is not None:
+            with self._turn, self._desk:
+                self._home.leave()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *how: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+    @contextmanager
+    def _change(self) -> Iterator[Journal]:
+        with self._turn:
+            if self._home is None:
+                with super()._change() as journal:
+                    yield journal
+                return
+            if self._home.log_is_full:
+                self.checkpoint()
+            with self._home.all_or_nothing(), super()._change() as journal:
+                yield journal
+
+    def _with_log(self, number: int) -> bytes:
+        return self.serialized(log=number)
+
+    def _commit(self, deed: deeds.Deed | None) -> None:
+        if self._home is None:
+            return
+        if deed is None:  # something was erased: nothing on the disk may know of it any more
+            self._home.start_anew(self._with_log)
+        else:
+            self._home.keep(deeds.to_bytes(deed))
+
+
+def _check_fit(learner: Learner, settings: dict[str, Any]) -> None:
+    there = learner.settings
+    if isinstance(settings.get("memory"), int):
+        settings["memory"] = type(learner.memory)(settings["memory"])
+    if isinstance(memory := settings.get("memory"), Memory):
+        settings["memory"] = memory.settings
+    for name, value in settings.items():
+        if value != there[name]:
+            raise CheckpointError(
+                f"{name} does not fit the learner in the folder: {value} here and {there[name]} there"
+            )

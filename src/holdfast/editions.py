@@ -1,0 +1,124 @@
+"""The net at one step, apart from the one that learns: questions are answered from it, failed steps go back to it."""
+
+import copy
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from holdfast.errors import InputError
+from holdfast.nets import Net
+
+
+class Edition:
+    """Its tensors stay as they are while somebody reads it. What does not learn is shared, not copied."""
+
+    def __init__(self, live: Net, optimizer: torch.optim.Optimizer) -> None:
+        shared = {id(p): p for p in live.parameters() if not p.requires_grad}
+        try:
+            self.net = copy.deepcopy(live, shared).eval()
+        except Exception as error:
+            raise InputError(f"the encoder cannot be copied, which answering while learning needs: {error}") from error
+        self._live_net = live
+        self._optimizer = optimizer
+        self._live, self._copies = _changing(live), _changing(self.net)
+        self._optimizer_state: dict[torch.Tensor, dict[str, Any]] = {}
+        for tensor in self._copies:
+            tensor.requires_grad_(False)
+        self.readers = 0
+
+    @torch.no_grad()
+    def take(self) -> None:
+        """Becomes what the learning net is now."""
+        for mine, its in zip(self._copies, self._live, strict=True):
+            if mine.shape != its.shape:
+                mine.data = torch.empty_like(its)
+        if self._live:
+            torch._foreach_copy_(self._copies, self._live)
+        self.net.head.seen = self._live_net.head.seen
+        self._optimizer_state = {
+            parameter: {k: v.clone() if isinstance(v, torch.Tensor) else v for k, v in state.items()}
+            for parameter, state in self._optimizer.state.items()
+        }
+
+    @torch.no_grad()
+    def give_back(self) -> None:
+        """Makes the learning net, of the same shapes, what it was, bit for bit."""
+        if self._live:
+            torch._foreach_copy_(self._live, self._copies)
+        self._optimizer.state.clear()
+        self._optimizer.state.update(self._optimizer_state)
+        self._optimizer.zero_grad(set_to_none=True)
+
+
+class Editions:
+    """One copy of the net a step, made by whoever needs it first: a question, or the next step before it begins.
+
+    Tensors are used again once nobody reads them, because fresh memory costs more than the copy.
+    """
+
+    def __init__(self, live: Net, optimizer: torch.optim.Optimizer) -> None:
+        self._live = live
+        self._optimizer = optimizer
+        self._all: list[Edition] = []
+        self._latest: Edition | None = None
+        self._stale = True
+        self._learning = False
+        self._door = Door()
+
+    @contextmanager
+    def reading(self) -> Iterator[Net]:
+        """The net of the last whole step."""
+        with self._door:
+            edition = self._current()
+            edition.readers += 1
+        try:
+            yield edition.net
+        finally:
+            with self._door:
+                edition.readers -= 1
+
+    @contextmanager
+    def changing(self) -> Iterator[Edition]:
+        """Inside, the learning net changes, and the edition is what it was before."""
+        with self._door:
+            edition = self._current()
+            self._learning = True
+        try:
+            yield edition
+        finally:
+            with self._door:
+                self._learning, self._stale = False, True
+
+    def _current(self) -> Edition:
+        if self._latest is None or (self._stale and not self._learning):
+            free = [edition for edition in self._all if edition is not self._latest and not edition.readers]
+            with torch.inference_mode(False):
+                edition = free[0] if free else Edition(self._live, self._optimizer)
+                edition.take()
+            kept = {edition, self._latest, *free[:1]}
+            self._all = [each for each in {*self._all, edition} if each in kept or each.readers]
+            self._latest, self._stale = edition, False
+        return self._latest
+
+
+class Door:
+    """A lock that can be copied: the copy is another lock, and open."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *how: object) -> None:
+        self._lock.release()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Door":
+        return Door()
+
+
+def _changing(net: Net) -> list[Any]:
+    return [*(p for name, p in net.named_parameters() if p.requires_grad), *net.buffers()]

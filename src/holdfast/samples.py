@@ -1,0 +1,40 @@
+"""What may come as samples."""
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from holdfast.errors import BatchError
+
+Samples = NDArray[np.generic] | Tensor
+
+
+def as_tensor(x: Samples, like: Tensor | None) -> Tensor:
+    """`x` as a tensor of our own (the caller may reuse theirs), or a BatchError that says what is wrong.
+
+    `like`: an empty batch of the shape and type that are expected, if any are.
+    """
+    if isinstance(x, np.ndarray):
+        if x.dtype.kind not in "fu" or (x.dtype.kind == "u" and x.dtype != np.uint8):
+            raise BatchError(f"x has type {x.dtype}; it must be uint8 or float")
+        with np.errstate(over="ignore"):  # what does not fit becomes infinite and is refused below
+            samples = torch.from_numpy(x.astype(np.float32 if x.dtype.kind == "f" else np.uint8))
+    elif isinstance(x, Tensor):
+        if not x.is_floating_point() and x.dtype != torch.uint8:
+            raise BatchError(f"x has type {x.dtype}; it must be uint8 or float")
+        samples = x.detach().clone()
+    else:
+        raise BatchError(f"x must be a numpy array or a tensor, not {type(x).__name__}")
+    if samples.ndim < 2:
+        raise BatchError(f"x has shape {tuple(samples.shape)}; it must be (samples, ...)")
+    if samples.is_floating_point():
+        samples = samples.float()
+        if not samples.isfinite().all():
+            raise BatchError("x has a value that is NaN or infinite")
+    if like is not None and (like.shape[1:] != samples.shape[1:] or like.dtype != samples.dtype):
+        raise BatchError(
+            f"x has samples of shape {tuple(samples.shape[1:])} and type {samples.dtype}; "
+            f"this learner takes {tuple(like.shape[1:])} and {like.dtype}"
+        )
+    return samples

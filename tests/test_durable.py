@@ -1,0 +1,254 @@
+"""A learner in a folder: nothing acknowledged is lost, whatever happens to its process."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import holdfast
+from holdfast import ER, ERACE, Learner, Reservoir, mlp
+from holdfast.durable import DurableLearner
+from holdfast.errors import CheckpointError, InputError, InUse, NonFiniteError, TicketError, WriteError
+
+RNG = np.random.default_rng(0)
+BATCHES = [(RNG.standard_normal((4, 3)).astype(np.float32), [f"k{i // 3}"] * 4) for i in range(12)]
+
+
+def opened(path: Path, **settings: Any) -> DurableLearner:
+    return holdfast.open(path, mlp((3,), width=8), ERACE(), **{"memory": 20, **settings})
+
+
+def plain(batches: int = len(BATCHES)) -> Learner:
+    learner = Learner(mlp((3,), width=8), ERACE(), memory=20)
+    for x, y in BATCHES[:batches]:
+        learner.observe(x, y)
+    return learner
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "learner"
+
+
+@pytest.mark.parametrize("checkpoint_every", [1, 5, 1000])
+@pytest.mark.parametrize("sync_every", [0.0, 0.01])
+def test_reopening_after_any_batch_gives_the_same_bits(home: Path, checkpoint_every: int, sync_every: float) -> None:
+    for number, (x, y) in enumerate(BATCHES):
+        with opened(home, checkpoint_every=checkpoint_every, sync_every=sync_every) as learner:
+            assert learner.state_hash() == plain(number).state_hash()
+            learner.observe(x, y)
+    with holdfast.open(home) as learner:  # a built-in encoder and method need not be named again
+        assert learner.state_hash() == plain().state_hash()
+
+
+def test_the_log_is_bounded(home: Path) -> None:
+    with opened(home, checkpoint_every=4) as learner:
+        sizes = []
+        for x, y in BATCHES * 3:
+            learner.observe(x, y)
+            sizes.append(sum(file.stat().st_size for file in home.glob("log.*")))
+    entry = sizes[0]
+    assert max(sizes) <= 4 * entry + 200 and len(list(home.glob("log.*"))) == 1
+
+
+def test_closed_it_answers_but_learns_no_more(home: Path) -> None:
+    with opened(home) as learner:
+        learner.observe(*BATCHES[0])
+    assert learner.predict(BATCHES[0][0]) == ["k0"] * 4
+    before = learner.state_hash()
+    with pytest.raises(WriteError, match="closed"):
+        learner.observe(*BATCHES[1])
+    with pytest.raises(WriteError, match="closed"):
+        learner.ask(BATCHES[1][0])
+    assert learner.state_hash() == before
+
+
+def test_a_step_that_fails_is_not_in_the_log(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with opened(home) as learner:
+        learner.observe(*BATCHES[0])
+        with monkeypatch.context() as patch:
+            patch.setattr(ERACE, "loss", lambda self, net, new, old=None: net(new.x).sum() * torch.inf)
+            with pytest.raises(NonFiniteError):
+                learner.observe(*BATCHES[5])
+        learner.observe(*BATCHES[1])
+        there = learner.state_hash()
+    with holdfast.open(home) as learner:
+        assert learner.state_hash() == there == plain(2).state_hash()
+
+
+def test_interrupted_between_the_log_and_the_return(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The step is taken back here, but it is in the log: what follows must not build on that."""
+    with opened(home) as learner:
+        learner.observe(*BATCHES[0])
+        commit = DurableLearner._commit
+
+        def interrupted(self: DurableLearner, deed: Any) -> None:
+            commit(self, deed)
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(DurableLearner, "_commit", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                learner.observe(*BATCHES[5])
+        assert learner.state_hash() == plain(1).state_hash()
+        learner.observe(*BATCHES[1])
+    with holdfast.open(home) as learner:
+        assert learner.state_hash() == plain(2).state_hash()
+
+
+def test_a_second_opener_is_told_who_has_it(home: Path) -> None:
+    with opened(home) as learner:
+        learner.observe(*BATCHES[0])
+        start = time.monotonic()
+        with pytest.raises(InUse, match=str(os.getpid())):
+            opened(home)
+        code = f"import holdfast; holdfast.open({str(home)!r})"
+        other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert f"is in use by process {os.getpid()}" in other.stderr
+        assert time.monotonic() - start < 30
+        learner.observe(*BATCHES[1])  # neither took anything from the first
+    opened(home).close()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"memory": 30}, "memory"),
+        ({"lr": 0.5}, "lr"),
+        ({"seed": 3}, "seed"),
+        ({"questions": 3}, "questions"),
+        ({"method": ER(head="cosine")}, "method"),
+        ({"encoder": mlp((3,), width=9)}, "encoder"),
+        ({"memory": Reservoir(nbytes=10_000)}, "memory"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused_and_change_nothing(
+    home: Path, given: dict[str, Any], message: str
+) -> None:
+    with opened(home) as learner:
+        learner.observe(*BATCHES[0])
+    there = {file: file.read_bytes() for file in home.iterdir()}
+    with pytest.raises(CheckpointError, match=message):
+        holdfast.open(home, **given)
+    assert {file: file.read_bytes() for file in home.iterdir()} == there
+    holdfast.open(home, memory=20, lr=0.1, seed=0).close()
+
+
+def test_what_is_not_a_learners_folder_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(InputError, match=r"thesis\.tex"):
+        opened(tmp_path)
+    with pytest.raises(InputError, match="is a file"):
+        opened(tmp_path / "thesis.tex")
+    assert [file.name for file in tmp_path.iterdir()] == ["thesis.tex"]
+    with pytest.raises(InputError, match="give it an encoder and a method"):
+        holdfast.open(tmp_path / "new")
+
+
+def test_a_net_and_optimizer_of_ones_own(home: Path) -> None:
+    def net() -> nn.Module:
+        torch.manual_seed(0)
+        return nn.Sequential(nn.Linear(3, 5), nn.Tanh())
+
+    def adam(parameters: Any) -> torch.optim.Optimizer:
+        return torch.optim.Adam(parameters, lr=0.01)
+
+    reference = Learner(net(), ER(), memory=20, optimizer=adam)
+    for x, y in BATCHES:
+        reference.observe(x, y)
+        with holdfast.open(home, net(), ER(), memory=20, optimizer=adam) as learner:
+            learner.observe(x, y)
+    assert learner.state_hash() == reference.state_hash()
+    with pytest.raises(CheckpointError, match="encoder"):
+        holdfast.open(home, method=ER(), optimizer=adam)
+
+
+def test_questions_survive_too(home: Path) -> None:
+    with opened(home) as learner:
+        learner.observe(*BATCHES[0])
+        tickets = [learner.ask(x) for x, _ in BATCHES[1:4]]
+        learner.tell(tickets[0], BATCHES[1][1])
+        there = learner.state_hash()
+    with holdfast.open(home) as learner:
+        assert learner.state_hash() == there
+        with pytest.raises(TicketError, match="has been told"):
+            learner.tell(tickets[0], BATCHES[1][1])
+        learner.tell(tickets[2].number, BATCHES[3][1])
+        there = learner.state_hash()
+    with holdfast.open(home) as learner:
+        assert learner.state_hash() == there and len(learner.questions) == 1
+
+
+def test_what_is_forgotten_is_nowhere_on_the_disk(home: Path) -> None:
+    secret = np.array([[1234.5, -987.25, 55.125]], np.float32)
+    with opened(home) as learner:
+        learner.observe(*BATCHES[0])
+        learner.observe(secret, ["a name"])
+        learner.ask(secret)
+        assert any(secret.tobytes() in file.read_bytes() for file in home.iterdir())
+        assert learner.forget_samples(secret) == 1
+        assert learner.forget("a name") == 0
+        there = learner.state_hash()
+        for file in home.iterdir():
+            assert secret.tobytes() not in file.read_bytes() and b"a name" not in file.read_bytes()
+    with holdfast.open(home) as learner:
+        assert learner.state_hash() == there and learner.classes == ["k0"]
+
+
+STREAM = """
+import sys
+import numpy as np
+import holdfast
+from holdfast import ERACE, mlp
+with holdfast.open(sys.argv[1], mlp((3,), width=8), ERACE(), memory=20, checkpoint_every=7) as learner:
+    while True:
+        rng = np.random.default_rng(learner.step)
+        learner.observe(rng.standard_normal((4, 3)).astype(np.float32), rng.integers(0, 5, 4))
+        print(learner.step, flush=True)
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_ended_at_any_moment_it_goes_on_where_it_was(home: Path, how: signal.Signals) -> None:
+    def reference(steps: int) -> str:
+        learner = Learner(mlp((3,), width=8), ERACE(), memory=20)
+        for step in range(steps):
+            rng = np.random.default_rng(step)
+            learner.observe(rng.standard_normal((4, 3)).astype(np.float32), rng.integers(0, 5, 4))
+        return learner.state_hash()
+
+    command = [sys.executable, "-c", STREAM, str(home)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        assert process.stdout is not None
+        for _ in range(20):
+            acknowledged = int(process.stdout.readline())
+        start = time.monotonic()
+        process.send_signal(how)
+        rest = process.stdout.read().split()
+        process.wait()
+    assert time.monotonic() - start < 5
+    acknowledged = int(rest[-1]) if rest else acknowledged
+    with holdfast.open(home) as learner:  # free at once
+        assert learner.step in (acknowledged, acknowledged + 1)
+        assert learner.state_hash() == reference(learner.step)
+
+
+def test_damage_in_the_middle_of_the_log_is_no_end_of_it(home: Path) -> None:
+    with opened(home) as learner:
+        for x, y in BATCHES[:4]:
+            learner.observe(x, y)
+    (file,) = home.glob("log.*")
+    whole = bytearray(file.read_bytes())
+    whole[len(whole) // 2] ^= 1
+    file.write_bytes(whole)
+    with pytest.raises(CheckpointError, match="damaged at byte"):
+        holdfast.open(home)
+    assert file.read_bytes() == whole

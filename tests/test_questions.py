@@ -1,0 +1,87 @@
+"""Labels that come later."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from holdfast import ERACE, Learner, mlp
+from holdfast.errors import BatchError, InputError, LabelError, TicketError
+
+X = np.random.default_rng(0).standard_normal((8, 3)).astype(np.float32)
+
+
+def learner(**settings: int) -> Learner:
+    return Learner(mlp((3,), width=8), ERACE(), memory=20, **settings)  # type: ignore[arg-type]
+
+
+def test_telling_is_observing_later() -> None:
+    late, early = learner(), learner()
+    first, second = late.ask(X[:4]), late.ask(X[4:])
+    assert first.answers == [None] * 4
+    late.tell(second, list("bbaa"))
+    late.tell(first.number, list("abab"))
+    early.observe(X[4:], list("bbaa"))
+    early.observe(X[:4], list("abab"))
+    assert np.array_equal(late.predict_proba(X), early.predict_proba(X))
+    assert late.ask(X).answers == early.predict(X)
+
+
+def test_tickets_that_are_not_open() -> None:
+    asked = learner(questions=2)
+    tickets = [asked.ask(X[i : i + 1]) for i in range(3)]
+    with pytest.raises(TicketError, match="ticket 0 has been told or has expired; there is room for 2 open ones"):
+        asked.tell(tickets[0], ["a"])
+    asked.tell(tickets[1], ["a"])
+    with pytest.raises(TicketError, match="ticket 1 has been told"):
+        asked.tell(tickets[1], ["a"])
+    for unknown in (3, -1, "2", None, 1.5, [2]):
+        with pytest.raises(TicketError, match="there is no ticket"):
+            asked.tell(unknown, ["a"])  # type: ignore[arg-type]
+    assert len(asked.questions) == 1
+
+
+def test_what_is_refused_leaves_the_question_open() -> None:
+    asked = learner()
+    asked.observe(X, list("abababab"))
+    ticket = asked.ask(X[:2])
+    before = asked.state_hash()
+    with pytest.raises(BatchError, match="2 samples but y has 1"):
+        asked.tell(ticket, ["a"])
+    with pytest.raises(LabelError):
+        asked.tell(ticket, ["a", None])
+    with pytest.raises(BatchError):
+        asked.ask(X[:0])
+    with pytest.raises(BatchError):
+        asked.ask(X[:, :2])
+    assert asked.state_hash() == before
+    asked.tell(ticket, ["a", "b"])
+
+
+def test_the_caller_may_reuse_the_array() -> None:
+    x = X.copy()
+    ours, theirs = learner(), learner()
+    ticket = ours.ask(x)
+    x[:] = 0
+    ours.tell(ticket, list("abababab"))
+    theirs.observe(X, list("abababab"))
+    assert np.array_equal(ours.predict_proba(X), theirs.predict_proba(X))
+
+
+def test_open_questions_are_saved(tmp_path: Path) -> None:
+    asked = learner(questions=3)
+    tickets = [asked.ask(X[i : i + 2]) for i in range(5)]
+    asked.save(tmp_path / "file")
+    loaded = Learner.load(tmp_path / "file")
+    assert loaded.state_hash() == asked.state_hash()
+    for each in (asked, loaded):
+        each.tell(tickets[3], ["a", "b"])
+        each.ask(X)
+        with pytest.raises(TicketError):
+            each.tell(tickets[1], ["a", "b"])
+    assert loaded.state_hash() == asked.state_hash()
+
+
+def test_there_is_room_for_at_least_one() -> None:
+    with pytest.raises(InputError, match="questions"):
+        learner(questions=0)
