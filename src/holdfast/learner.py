@@ -167,11 +167,10 @@ class Learner:
         """
         scores, labels = self._scores(x)
         best = scores.max(1)
-        answers = [labels[index] for index in best.indices.tolist()]
-        if reject is None:
-            return answers
-        known = (best.values * self._temperature >= reject).tolist()
-        return [answer if sure else None for answer, sure in zip(answers, known, strict=True)]
+        unknown = torch.zeros_like(best.values) if reject is None else best.values * self._temperature < reject
+        return [
+            None if far else labels[index] for index, far in zip(best.indices.tolist(), unknown.tolist(), strict=True)
+        ]
 
     def predict_proba(self, x: Samples) -> NDArray[np.float32]:
         """The probability of each class in `classes`, one row a sample. Changes nothing."""
@@ -179,16 +178,20 @@ class Learner:
         known = [index for index, label in enumerate(labels[: scores.shape[1]]) if label is not FORGOTTEN]
         return scores[:, known].softmax(1).float().numpy()
 
+    def similarity(self, x: Samples) -> NDArray[np.float32]:
+        """Of each sample to the class that it is most similar to: a cosine, so from -1 to 1."""
+        return (self._scores(x)[0].amax(1) * self._temperature).float().numpy()
+
     def rejection_threshold(self, accept: float = 0.95) -> float:
-        """The similarity to their nearest class that this share of the samples in memory reaches."""
+        """The similarity that this share of the samples in memory reaches."""
         if not 0 < accept < 1:
             raise InputError(f"accept must be between 0 and 1, not {accept}")
         with self._turn:
             if len(self.memory) == 0:
                 raise NothingLearned("the memory is empty: there is nothing to find a threshold from")
             parts = np.array_split(np.arange(len(self.memory)), math.ceil(len(self.memory) / CHUNK))
-            best = [self._scores(self.memory.at(part).x)[0].max(1).values for part in parts]
-        return float((torch.cat(best) * self._temperature).quantile(1 - accept))
+            reached = [self.similarity(self.memory.at(part).x) for part in parts]
+        return float(np.quantile(np.concatenate(reached), 1 - accept))
 
     def answering_net(self) -> Net:
         """The net that answers questions in the present state."""
