@@ -27,7 +27,7 @@ def taught(**settings: object) -> Learner:
 def test_counts_and_ages() -> None:
     learner = taught()
     held = {each.label: each for each in holdfast.contents(learner)}
-    rows = [int(np.flatnonzero((X == x).all(1))[0]) for x in learner.memory.at(np.arange(25)).x.numpy()]
+    rows = [int(np.flatnonzero((x == X).all(1))[0]) for x in learner.memory.at(np.arange(25)).x.numpy()]
     counts = Counter(Y[row] for row in rows)
     for label, each in held.items():
         ages = [59 - row for row in rows if Y[row] == label]

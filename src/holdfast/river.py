@@ -1,0 +1,141 @@
+"""Holdfast as a River classifier."""
+
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+try:
+    from river import base
+except ImportError as error:
+    raise ImportError("holdfast.river needs river: pip install 'holdfast[river]'") from error
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.errors import BatchError
+from holdfast.features import Sample, as_rows, as_sample, room, with_columns_for, with_room
+from holdfast.labels import Labels
+from holdfast.methods import Method
+from holdfast.portable import PortableLearner, all_or_nothing, at_least, new_learner
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class OnlineClassifier(base.MiniBatchClassifier):
+    """Learns from a stream in which new classes and new features may appear at any time.
+
+    Samples gather until they make a mini-batch, which is one step of the learner; `learn_many` is `learn_one` for
+    each row. Until the first step the answer is the share of each label among the samples that wait.
+
+    Features go by name and are numbers, best of similar scale (`preprocessing.StandardScaler`). One that is missing,
+    None or NaN counts 0. One that appears later gets a place of its own at the next step, and is ignored until then;
+    the answers for samples without it stay as they are.
+
+    method: a name with options as on the command line, "er-ace:head=linear", or a Method
+    memory: how many samples are kept for replay
+    lr: the learning rate
+    batch: how many samples make a step
+    width: of the hidden layers
+    seed: decides all randomness
+
+    >>> model = OnlineClassifier(batch=2)
+    >>> model.learn_one({"x": 0.0, "y": 1.0}, "up")
+    >>> model.learn_one({"x": 1.0, "y": 0.0}, "right")
+    >>> list(model.predict_proba_one({"x": 1.0}))
+    ['up', 'right']
+    """
+
+    def __init__(
+        self,
+        method: str | Method = "er-ace",
+        *,
+        memory: int = 1000,
+        lr: float = 0.1,
+        batch: int = 10,
+        width: int = 128,
+        seed: int = 0,
+    ) -> None:
+        self.method = method
+        self.memory = memory
+        self.lr = lr
+        self.batch = batch
+        self.width = width
+        self.seed = seed
+        self.learner: PortableLearner | None = None  # from the first step on
+        self._columns: dict[Hashable, int] = {}  # of the features, in the learner's samples
+        self._waiting: list[tuple[Sample, Hashable]] = []
+
+    @property
+    def _multiclass(self) -> bool:
+        return True
+
+    def learn_one(self, x: dict[Hashable, Any], y: base.typing.ClfTarget) -> None:
+        self._learn([x], [y])
+
+    def learn_many(self, X: "pd.DataFrame", y: "pd.Series") -> None:
+        self._learn(X.to_dict("records"), y.tolist())
+
+    def predict_proba_one(self, x: dict[Hashable, Any], **kwargs: Any) -> dict[base.typing.ClfTarget, float]:
+        labels, shares = self._answer([x])
+        return dict(zip(labels, shares[0].tolist(), strict=True))
+
+    def predict_proba_many(self, X: "pd.DataFrame") -> "pd.DataFrame":
+        import pandas as pd
+
+        labels, shares = self._answer(X.to_dict("records"))
+        return pd.DataFrame(shares, index=X.index, columns=labels)
+
+    def predict_many(self, X: "pd.DataFrame") -> "pd.Series":
+        import pandas as pd
+
+        labels, shares = self._answer(X.to_dict("records"))
+        best = [labels[i] for i in shares.argmax(1)] if labels else [None] * len(X)
+        return pd.Series(best, index=X.index)
+
+    def _learn(self, xs: Sequence[Mapping[Hashable, Any]], ys: Sequence[object]) -> None:
+        """With an exception, everything stays as it was."""
+        batch = at_least(1, "batch", self.batch)
+        if len(xs) != len(ys):
+            raise BatchError(f"there are {len(xs)} samples but {len(ys)} labels")
+        samples = [as_sample(x) for x in xs]
+        known = Labels() if self.learner is None else self.learner.labels
+        labels = known.check([*(label for _, label in self._waiting), *ys])
+        waiting = [*self._waiting, *zip(samples, labels[len(self._waiting) :], strict=True)]
+        with all_or_nothing(self, self.learner, steps=len(waiting) // batch):
+            while len(waiting) >= batch:
+                self._step(waiting[:batch])
+                del waiting[:batch]
+            self._waiting = waiting
+
+    def _step(self, batch: list[tuple[Sample, Hashable]]) -> None:
+        samples, labels = [x for x, _ in batch], [y for _, y in batch]
+        self._columns = with_columns_for(samples, self._columns)
+        if self.learner is None:
+            self.learner = self._new_learner()
+        elif len(self._columns) > room(self.learner):
+            self.learner = with_room(max(len(self._columns), 2 * room(self.learner)), self.learner)
+        self.learner.observe(as_rows(samples, self._columns, room(self.learner)), labels)
+
+    def _new_learner(self) -> PortableLearner:
+        return new_learner(
+            (max(1, len(self._columns)),),
+            method=self.method,
+            memory=at_least(0, "memory", self.memory),
+            lr=self.lr,
+            encoder="mlp",
+            width=self.width,
+            seed=self.seed,
+        )
+
+    def _answer(self, xs: Sequence[Mapping[Hashable, Any]]) -> tuple[list[Any], NDArray[np.float64]]:
+        """The labels met so far, and the probability of each, one row a sample."""
+        samples = [as_sample(x) for x in xs]
+        waiting = Counter(label for _, label in self._waiting)
+        if self.learner is None:
+            shares = np.array([count / waiting.total() for count in waiting.values()])
+            return list(waiting), np.tile(shares, (len(xs), 1))
+        learned = self.learner.classes
+        fresh = [label for label in waiting if label not in learned]
+        shares = self.learner.probabilities(as_rows(samples, self._columns, room(self.learner)))
+        return [*learned, *fresh], np.pad(shares, ((0, 0), (0, len(fresh))))

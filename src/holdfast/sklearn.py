@@ -1,0 +1,174 @@
+"""Holdfast as a scikit-learn classifier."""
+
+import math
+import numbers
+from typing import Any, Self
+
+try:
+    from sklearn.base import BaseEstimator, ClassifierMixin
+    from sklearn.utils import check_random_state
+    from sklearn.utils.multiclass import check_classification_targets, unique_labels
+    from sklearn.utils.validation import check_is_fitted, validate_data
+except ImportError as error:
+    raise ImportError("holdfast.sklearn needs scikit-learn 1.6 or later: pip install 'holdfast[sklearn]'") from error
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+
+from holdfast.errors import InputError
+from holdfast.labels import Labels
+from holdfast.memory import Memory
+from holdfast.methods import Method
+from holdfast.portable import PortableLearner, all_or_nothing, at_least, new_learner
+from holdfast.seeds import generator
+
+Array = NDArray[Any]
+
+
+class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Learns from a stream in which new classes may appear at any time: no call needs to know them all.
+
+    Samples are vectors, best of similar scale (`StandardScaler`), or images of shape (channels, height, width);
+    images of type uint8 are scaled to [-1, 1], everything else is taken as it is. Each mini-batch is one step of
+    the learner, which is `learner_` and can be saved and used on its own. `classes_` is sorted; a class that was
+    announced but has not been seen has probability 0.
+
+    method: a name with options as on the command line, "er-ace:head=linear", or a Method
+    memory: how many samples are kept for replay, or a Memory such as `Reservoir(nbytes=...)`
+    lr: the learning rate
+    epochs: how many shuffled passes `fit` makes; `partial_fit` makes one, in order
+    batch: how many samples make a step
+    encoder: "mlp", "small-cnn", "slim-resnet18", a module of your own (which is copied), or None to suit the samples
+    width: of the built-in encoder's layers, None for its own default
+    shape: of one sample, (channels, height, width), when the rows of X are flat
+    random_state: decides all randomness; a number gives the same bits every time
+
+    >>> model = OnlineClassifier()
+    >>> model.partial_fit([[0.0, 1.0], [1.0, 0.0]], ["up", "right"]).classes_.tolist()
+    ['right', 'up']
+    >>> model.partial_fit([[0.0, -1.0]], ["down"]).classes_.tolist()
+    ['down', 'right', 'up']
+    """
+
+    _announced = False  # whether classes_ holds all labels there will ever be
+
+    def __init__(
+        self,
+        method: str | Method = "er-ace",
+        *,
+        memory: int | Memory = 1000,
+        lr: float = 0.1,
+        epochs: int = 10,
+        batch: int = 10,
+        encoder: str | nn.Module | None = None,
+        width: int | None = None,
+        shape: tuple[int, ...] | None = None,
+        random_state: int | np.random.RandomState | None = 0,
+    ) -> None:
+        self.method = method
+        self.memory = memory
+        self.lr = lr
+        self.epochs = epochs
+        self.batch = batch
+        self.encoder = encoder
+        self.width = width
+        self.shape = shape
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Starts anew. With an exception, everything stays as it was."""
+        epochs, batch = at_least(1, "epochs", self.epochs), at_least(1, "batch", self.batch)
+        with all_or_nothing(self):
+            X, y = self._check(X, y, reset=True)
+            check_classification_targets(y)
+            self.classes_, self._announced = unique_labels(y), False
+            learner = self._new_learner(X, classes=len(self.classes_))
+            for epoch in range(epochs):
+                order = generator(learner.seed, "fit", epoch).permutation(len(y))
+                for start in range(0, len(y), batch):
+                    part = order[start : start + batch]
+                    learner.observe(X[part], y[part])
+            self.learner_ = learner
+        return self
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+        """Goes on learning. With an exception, everything stays as it was.
+
+        `classes`: all labels there will ever be, if they are known; any other is an error from then on.
+        """
+        batch = at_least(1, "batch", self.batch)
+        with all_or_nothing(self):
+            first = not hasattr(self, "learner_")
+            X, y = self._check(X, y, reset=first)
+            self._admit(y, classes)
+            if first:
+                self.learner_ = self._new_learner(X, classes=len(self.classes_) if self._announced else 0)
+            starts = range(0, len(y), batch)
+            with all_or_nothing(self, self.learner_, steps=len(starts)):
+                for start in starts:
+                    self.learner_.observe(X[start : start + batch], y[start : start + batch])
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """The most probable label of each sample."""
+        best = self.predict_proba(X).argmax(1)
+        answers: Array = self.classes_[best]
+        return answers
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """The probability of each class in `classes_`, one row a sample."""
+        check_is_fitted(self)
+        shares = self.learner_.probabilities(self._check(X, reset=False))
+        places = np.searchsorted(self.classes_, np.array(self.learner_.classes))
+        columns = np.zeros((len(shares), len(self.classes_)))
+        columns[:, places] = shares
+        return columns
+
+    def _check(self, X: Any, *y: Any, reset: bool) -> Any:
+        images = self.shape is not None or getattr(X, "ndim", 2) > 2
+        types = [np.float32, np.uint8] if images else np.float32
+        with np.errstate(over="ignore", invalid="ignore"):  # what does not fit becomes infinite and is refused
+            checked = validate_data(self, X, *y, reset=reset, dtype=types, allow_nd=True)
+        if not y:
+            return self._shaped(checked)
+        Labels().check(checked[1])
+        return self._shaped(checked[0]), checked[1]
+
+    def _shaped(self, X: Array) -> Array:
+        if self.shape is None or X.shape[1:] == tuple(self.shape):
+            return X
+        if X.shape[1:] != (math.prod(self.shape),):
+            raise InputError(f"X has samples of shape {X.shape[1:]}, which does not fit shape={self.shape}")
+        return X.reshape(len(X), *self.shape)
+
+    def _admit(self, y: Array, classes: Any) -> None:
+        """Adds the labels in `y` to `classes_`, unless all were announced: then there must be no other."""
+        known = getattr(self, "classes_", y[:0])
+        if classes is None and set(y.tolist()) <= set(known.tolist()):
+            return
+        check_classification_targets(y)
+        seen = unique_labels(known, y) if len(known) else unique_labels(y)
+        if classes is None and not self._announced:
+            self.classes_ = seen
+            return
+        announced = self.classes_ if classes is None else unique_labels(classes)
+        if self._announced and not np.array_equal(announced, self.classes_):
+            raise InputError(f"classes={classes} are not those announced before, {self.classes_}")
+        if len(unique_labels(announced, seen)) > len(announced):
+            raise InputError(f"the labels {np.setdiff1d(seen, announced)} are not in classes={announced}")
+        self.classes_, self._announced = announced, True
+
+    def _new_learner(self, X: Array, classes: int) -> PortableLearner:
+        given = self.random_state
+        seed = given if isinstance(given, numbers.Integral) else check_random_state(given).randint(2**31 - 1)
+        return new_learner(
+            X.shape[1:],
+            method=self.method,
+            memory=self.memory,
+            lr=self.lr,
+            encoder=self.encoder,
+            width=self.width,
+            seed=int(seed),
+            classes=classes,
+        )
