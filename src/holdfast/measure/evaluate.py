@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from holdfast.errors import InputError
 from holdfast.learner import Learner
-from holdfast.measure.inference import BATCH, FastNet
+from holdfast.measure.inference import BATCH, FastNet, can_be_faster
 from holdfast.methods import Scores
 from holdfast.nets import Net
 from holdfast.seeds import generator
@@ -77,7 +77,9 @@ class Evaluator:
 
     def scores(self, learner: Learner) -> Scores:
         """What answers for the learner in its present state, on the fast copy of its net."""
-        return learner.method.predictor(self._fast_net(learner.answering_net()), learner.memory)
+        net = self._fast_net(learner.answering_net())
+        with torch.no_grad():
+            return learner.method.predictor(net, learner.memory)
 
     def evaluate(self, learner: Learner, scores: Scores | None, seen: int) -> Evaluation:
         """Counts right answers; without `scores` there are none."""
@@ -97,6 +99,8 @@ class Evaluator:
 
     def agreement(self, learner: Learner, samples: int = 500) -> float:
         """The share of test samples for which the fast net answers as the learner's own does."""
+        if not can_be_faster(learner.answering_net()):
+            return 1.0
         rows = generator(0, "agreement").permutation(len(self._truth))[:samples]
         plain = learner.method.predictor(learner.answering_net(), learner.memory)
         fast, slow = (self._answers(learner, scores, rows) for scores in (self.scores(learner), plain))
@@ -115,6 +119,8 @@ class Evaluator:
         return np.concatenate(slices) if turn is None else slices[turn % len(slices)]
 
     def _fast_net(self, net: Net) -> Net:
+        if not can_be_faster(net):
+            return net
         if self._fast is None or self._fast.live is not net:
             self._fast = FastNet(net)
         return self._fast.refresh()

@@ -24,7 +24,7 @@ class FastNet:
             assert isinstance(conv, nn.Conv2d)
             conv.bias = nn.Parameter(torch.zeros(conv.out_channels, device=conv.weight.device))
             _replace(encoder, bn_name, nn.Identity())
-        if next(iter(encoder.parameters()), torch.empty(0)).device.type == "cpu" and cpu_has_bf16():
+        if _runs_in_bf16(encoder):
             encoder = encoder.bfloat16()
         self.net = Net(encoder, copy.deepcopy(live.head)).eval().requires_grad_(False)
 
@@ -50,9 +50,23 @@ class FastNet:
         return self.net
 
 
+def can_be_faster(net: Net) -> bool:
+    """Whether there is anything that a copy would do otherwise than the net itself."""
+    encoder = net.encoder.module
+    return _has_batch_norm(encoder) or _runs_in_bf16(encoder)
+
+
 def cpu_has_bf16() -> bool:
     has = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
     return bool(has.get("avx512_bf16") or has.get("amx_bf16"))
+
+
+def _runs_in_bf16(encoder: nn.Module) -> bool:
+    return next(encoder.parameters(), torch.empty(0)).device.type == "cpu" and cpu_has_bf16()
+
+
+def _has_batch_norm(encoder: nn.Module) -> bool:
+    return any(type(module) is nn.BatchNorm2d for module in encoder.modules())
 
 
 def _tensors(module: nn.Module) -> dict[str, Tensor]:
@@ -64,7 +78,7 @@ def _foldable(encoder: nn.Module) -> list[tuple[str, str]]:
 
     None if the encoder cannot be traced.
     """
-    if not any(type(module) is nn.BatchNorm2d for module in encoder.modules()):
+    if not _has_batch_norm(encoder):
         return []
     try:
         graph = fx.symbolic_trace(copy.deepcopy(encoder)).graph

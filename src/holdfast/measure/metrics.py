@@ -11,9 +11,9 @@ Tasks = Sequence[Sequence[int]]
 
 def task_accuracies(evaluation: Evaluation, tasks: Tasks) -> list[float | None]:
     """Accuracy on each task, None for those not met yet."""
-    correct, total = np.array(evaluation.correct), np.array(evaluation.total)
-    counts = [(correct[list(task)].sum(), total[list(task)].sum()) for task in tasks]
-    return [float(right / all_) if all_ else None for right, all_ in counts]
+    correct, total = evaluation.correct, evaluation.total
+    counts = [(sum(correct[c] for c in task), sum(total[c] for c in task)) for task in tasks]
+    return [right / all_ if all_ else None for right, all_ in counts]
 
 
 def anytime_accuracy(evaluation: Evaluation, tasks: Tasks) -> float:

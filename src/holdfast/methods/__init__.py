@@ -112,7 +112,7 @@ def identity(name: str) -> str:
 def make(name: str, options: Mapping[str, str] | None = None) -> Method:
     """A method with its options as they are written on the command line."""
     method = find(name)
-    hints = get_type_hints(method)
+    hints = get_type_hints(method) if options else {}
     fields = {field.metadata.get("also", field.name): field for field in dataclasses.fields(method)}
     values: dict[str, Any] = {}
     for option, text in (options or {}).items():

@@ -75,9 +75,11 @@ def code_hash(method: str) -> str:
     from holdfast.methods import file_of
 
     file = file_of(method)
-    return hashlib.sha256(_package() + (file.read_bytes() if file else b"")).hexdigest()[:12]
+    code = _package().copy()
+    code.update(file.read_bytes() if file else b"")
+    return code.hexdigest()[:12]
 
 
 @cache
-def _package() -> bytes:
-    return b"".join(file.read_bytes() for file in sorted(Path(__file__).parents[1].rglob("*.py")))
+def _package() -> "hashlib._Hash":
+    return hashlib.sha256(b"".join(file.read_bytes() for file in sorted(Path(__file__).parents[1].rglob("*.py"))))

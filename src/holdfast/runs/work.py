@@ -6,6 +6,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import torch
@@ -104,6 +105,7 @@ def _go_on(run: Run, job: Job, stopping: Callable[[], bool]) -> Iterator[Event]:
     yield Finished(job.spec, run.record(), learner)
 
 
+@cache
 def keep_freed_memory() -> None:
     """glibc returns large freed blocks to the system, and every step faults them in again: a tenth of its time."""
     trim_threshold, mmap_threshold = -1, -3

@@ -1,4 +1,5 @@
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,7 @@ from holdfast.seeds import generator
 Indices = NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False)
 class Stream:
     """A dataset in an order. Batch i is a pure function of (dataset, seed, i): a stream can start anywhere."""
 
@@ -30,7 +31,7 @@ class Stream:
         rows = self.order[self.starts[i] : self.starts[i + 1]]
         return self.dataset.train_x[rows], self.dataset.train_y[rows], int(self.batch_task[i])
 
-    @property
+    @cached_property
     def task_ends(self) -> frozenset[int]:
         """How many batches have passed when a task ends."""
         return frozenset((np.flatnonzero(np.diff(self.batch_task)) + 1).tolist()) | {len(self)}
@@ -38,11 +39,12 @@ class Stream:
 
 def split(dataset: Dataset, tasks: int, seed: int = 0, batch: int = 10) -> Stream:
     """Class-incremental: the classes in their own order, a few a task; samples shuffled inside a task."""
+    parts = groups(dataset, tasks)
     orders = [
-        generator(seed, "stream", task).permutation(np.flatnonzero(np.isin(dataset.train_y, group)))
-        for task, group in enumerate(groups(dataset, tasks))
+        generator(seed, "stream", task).permutation(np.flatnonzero(np.isin(dataset.train_y, part)))
+        for task, part in enumerate(parts)
     ]
-    return cut(dataset.name, dataset, orders, groups(dataset, tasks), batch)
+    return cut(dataset.name, dataset, orders, parts, batch)
 
 
 def limited(dataset: Dataset, tasks: int, seed: int = 0, batch: int = 10, share: float = 100) -> Stream:
@@ -50,6 +52,8 @@ def limited(dataset: Dataset, tasks: int, seed: int = 0, batch: int = 10, share:
     if not 0 < share <= 100:
         raise InputError(f"share must be above 0 and at most 100 per cent, not {share}")
     whole = split(dataset, tasks, seed, batch)
+    if share == 100:
+        return whole
     of_task = np.repeat(whole.batch_task, np.diff(whole.starts))
     parts = [whole.order[of_task == task] for task in range(tasks)]
     orders = [part if task == 0 else part[: max(1, round(len(part) * share / 100))] for task, part in enumerate(parts)]
