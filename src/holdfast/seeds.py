@@ -11,16 +11,27 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.random.bit_generator import ISeedSequence
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     import torch
 
 
+class _Key(ISeedSequence):
+    """The key of a Philox as it is. With key=..., numpy would make another from the system's entropy first."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = np.frombuffer(key, np.uint64)
+
+    def generate_state(self, n_words: int, dtype: object = np.uint64) -> NDArray[np.uint64]:
+        return self._key
+
+
 def generator(seed: int, purpose: str, step: int = 0) -> np.random.Generator:
     key = hashlib.blake2b(f"{seed}/{purpose}".encode(), digest_size=16).digest()
-    return np.random.Generator(
-        np.random.Philox(key=np.frombuffer(key, np.uint64), counter=np.array([0, 0, 0, step], np.uint64))
-    )
+    counter = np.array([0, 0, 0, step], np.uint64)
+    return np.random.Generator(np.random.Philox(_Key(key), counter=counter))  # type: ignore[arg-type]
 
 
 @contextmanager
