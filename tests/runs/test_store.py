@@ -48,6 +48,19 @@ def test_keeping_again_replaces(store: Store) -> None:
     assert store.status(["abc1", "other"]) == {"abc1": "done"}
 
 
+def test_what_is_kept_together_is_there_at_the_end_or_not_at_all(store: Store) -> None:
+    with store.kept_open(), store.together():
+        store.keep("run0", record())
+        store.keep("run1", record())
+        assert Store(store.file).rows() == []
+    assert len(Store(store.file).rows()) == 2
+    with pytest.raises(KeyError), store.together():
+        store.keep("run2", record())
+        raise KeyError
+    store.keep("run3", record())
+    assert [row["id"] for row in store.rows()] == ["run0", "run1", "run3"]
+
+
 def test_runs_are_found_by_the_beginning_of_their_id(store: Store) -> None:
     for run in ("abc1", "abd2"):
         store.keep(run, record())

@@ -147,14 +147,20 @@ class Store:
         raise UnknownName("run", run, [row["id"] for row in db.execute("SELECT id FROM runs")])
 
     @contextmanager
+    def together(self) -> Iterator[None]:
+        """What is kept inside is on the disk when this ends: all of it or nothing."""
+        with self.kept_open(), self._connected() as db, _alone(db):
+            yield
+
+    @contextmanager
     def kept_open(self) -> Iterator[None]:
         """For many records in a row: opening and closing the file costs more than one of them."""
         with self._connected() as db:
-            self._kept = db
+            before, self._kept = self._kept, db
             try:
                 yield
             finally:
-                self._kept = None
+                self._kept = before
 
     @contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
@@ -184,7 +190,11 @@ class Store:
 
 @contextmanager
 def _alone(db: sqlite3.Connection) -> Iterator[None]:
-    """Everything inside happens or nothing, with no other writer in between."""
+    """Everything inside happens or nothing, with no other writer in between. What is inside another belongs to it."""
+    inside = db.in_transaction
+    if inside:
+        yield
+        return
     db.execute("BEGIN IMMEDIATE")
     try:
         yield

@@ -92,8 +92,9 @@ class Sweep:
             except KeyboardInterrupt:
                 self.stopped = True
             finally:
-                for event in backend.stop():
-                    self._note(event)
+                last = backend.stop()
+                self._note(last)
+                for event in last:
                     if isinstance(event, Finished | Failed):
                         show(event)
 
@@ -108,6 +109,7 @@ class Sweep:
 
         start()
         while running:
+            happened: list[Event] = []
             for event in backend.events():
                 spec = event.spec
                 if isinstance(event, Saved):
@@ -120,22 +122,33 @@ class Sweep:
                         waiting.appendleft(spec)
                     else:
                         event = Failed(spec, f"its worker died {LIVES} times, at last because {event.why}")  # noqa: PLW2901
-                start()  # before the record is written, so that nobody waits for the disk
-                self._note(event)
+                happened.append(event)
+            start()  # before records are written, so that nobody waits for the disk
+            self._note(happened)
+            for event in happened:
                 show(event)
 
-    def _note(self, event: Event) -> None:
-        spec = event.spec
-        match event:
-            case Saved(snapshot=snapshot):
+    def _note(self, events: Sequence[Event]) -> None:
+        for event in events:
+            if isinstance(event, Saved):
                 files.make_folder(self._snapshots)
-                files.write(self._snapshot(spec), snapshot)
-            case Finished(record=record, artifacts=artifacts):
-                self.store.keep(self.ids[spec], {**record, "command": command()}, artifacts=artifacts)
-                self._snapshot(spec).unlink(missing_ok=True)
-            case Failed(why=why):
-                record = {**spec.as_json(), "title": spec.title, "code": code_hash(spec.method)}
-                self.store.keep(self.ids[spec], record, status="failed", why=why)
+                files.write(self._snapshot(event.spec), event.snapshot)
+        ended = [event for event in events if isinstance(event, Finished | Failed)]
+        if ended:
+            with self.store.together():
+                for event in ended:
+                    self._keep(event)
+        for event in ended:
+            if isinstance(event, Finished):
+                self._snapshot(event.spec).unlink(missing_ok=True)
+
+    def _keep(self, event: Finished | Failed) -> None:
+        run, spec = self.ids[event.spec], event.spec
+        if isinstance(event, Finished):
+            self.store.keep(run, {**event.record, "command": command()}, artifacts=event.artifacts)
+        else:
+            record = {**spec.as_json(), "title": spec.title, "code": code_hash(spec.method)}
+            self.store.keep(run, record, status="failed", why=event.why)
 
     def _with(self, status: str | None) -> list[RunSpec]:
         found = self.store.status(self.ids.values())
