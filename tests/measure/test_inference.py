@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.measure import inference
-from holdfast.measure.inference import FastNet
+from holdfast.measure.inference import FastNet, can_be_faster
 from holdfast.nets import CosineHead, LinearHead, Net, mlp, slim_resnet18, small_cnn
 
 
@@ -180,6 +180,13 @@ def test_nothing_done_with_the_fast_net_reaches_the_live_one(
     assert not live.training and live.seen == 7
     assert all(parameter.requires_grad for parameter in live.parameters())
     assert torch.equal(torch.get_rng_state(), random)
+
+
+@pytest.mark.parametrize("bf16", [False, True])
+def test_a_net_without_norms_can_only_be_faster_in_half_precision(bf16: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inference, "cpu_has_bf16", lambda: bf16)
+    assert can_be_faster(Net(small_cnn((3, 32, 32)), LinearHead()))
+    assert can_be_faster(Net(mlp((4,)), LinearHead())) is bf16
 
 
 def test_in_half_precision_the_answers_are_nearly_the_same(x: Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
