@@ -48,15 +48,20 @@ def test_keeping_again_replaces(store: Store) -> None:
     assert store.status(["abc1", "other"]) == {"abc1": "done"}
 
 
+def _keep_and_fail(store: Store) -> None:
+    with store.together():
+        store.keep("run2", record())
+        raise KeyError
+
+
 def test_what_is_kept_together_is_there_at_the_end_or_not_at_all(store: Store) -> None:
     with store.kept_open(), store.together():
         store.keep("run0", record())
         store.keep("run1", record())
         assert Store(store.file).rows() == []
     assert len(Store(store.file).rows()) == 2
-    with pytest.raises(KeyError), store.together():
-        store.keep("run2", record())
-        raise KeyError
+    with pytest.raises(KeyError):
+        _keep_and_fail(store)
     store.keep("run3", record())
     assert [row["id"] for row in store.rows()] == ["run0", "run1", "run3"]
 
