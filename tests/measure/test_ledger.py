@@ -98,3 +98,18 @@ def test_what_a_call_costs_does_not_depend_on_who_asked_first() -> None:
     asked, learned = (ledger.macs for ledger in ledgers)
     assert asked["retrieval"] == learned["forward"] > 0
     assert asked["backward"] == 0 and learned["backward"] > learned["forward"]
+
+
+def test_a_call_with_other_parameters_in_place_costs_no_learning_call_its_backward() -> None:
+    """MIR looks at memory samples through parameters that stand in for the net's own and need no gradient."""
+    x = torch.zeros(7, 5)
+    net = Net(mlp((5,), width=29), LinearHead())
+    ledger = Ledger()
+    with ledger.watch("training"):
+        net.encoder(torch.zeros(3, 5))
+        before = dict(ledger.macs)
+        still = {name: parameter.detach() for name, parameter in net.encoder.named_parameters()}
+        torch.func.functional_call(net.encoder, still, (x,))
+        assert ledger.macs["backward"] == before["backward"]
+        net.encoder(x)
+    assert ledger.macs["backward"] > 2 * before["backward"]

@@ -83,7 +83,8 @@ class Ledger:
     def _cost_of(self, module: nn.Module, inputs: tuple[Any, ...]) -> tuple[int, int]:
         x, *rest = inputs
         size = (module.seen, len(module.weight)) if isinstance(module, Head) else ()
-        key = (tuple(x.shape), x.dtype, x.requires_grad, size, *rest)
+        learning = any(parameter.requires_grad for parameter in module.parameters())  # a call may stand in other ones
+        key = (tuple(x.shape), x.dtype, x.requires_grad, learning, size, *rest)
         if module not in self._cost:
             kind = _kind(module)
             self._cost[module] = {} if kind is None else MEASURED.setdefault(kind, {})
