@@ -13,6 +13,8 @@ from torch import Tensor
 from holdfast.errors import CheckpointError
 
 FORMAT = 1
+KEY = "holdfast"
+CHECKSUM = 64  # hexadecimal digits of a sha256
 Manifest = dict[str, Any]
 
 
@@ -32,7 +34,7 @@ def read(path: Path) -> tuple[dict[str, Tensor], Manifest]:
 def pack(tensors: Mapping[str, Tensor], manifest: Manifest) -> bytes:
     text = json.dumps({"format": FORMAT, **manifest}, sort_keys=True)
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    return save(plain, {"manifest": text, "sha256": digest(plain, text)})
+    return save(plain, {KEY: digest(plain, text) + text})  # one key: several would be written in any order
 
 
 def unpack(content: bytes) -> tuple[dict[str, Tensor], Manifest]:
@@ -41,8 +43,9 @@ def unpack(content: bytes) -> tuple[dict[str, Tensor], Manifest]:
         metadata = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")]).get("__metadata__", {})
     except (SafetensorError, ValueError) as error:
         raise CheckpointError(f"is not a checkpoint or is damaged: {error}") from error
-    text = metadata.get("manifest", "")
-    if digest(tensors, text) != metadata.get("sha256"):
+    sealed = metadata.get(KEY, "")
+    checksum, text = sealed[:CHECKSUM], sealed[CHECKSUM:]
+    if digest(tensors, text) != checksum:
         raise CheckpointError("is damaged: its checksum does not match its content")
     manifest: Manifest = json.loads(text)
     if manifest["format"] > FORMAT:

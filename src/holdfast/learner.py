@@ -224,7 +224,21 @@ class Learner:
         augment: Augment | None = None,
     ) -> Self:
         """The learner that was saved. What is not built in is passed again, and has to fit."""
-        tensors, values = checkpoint.read(Path(path))
+        parts: dict[str, Any] = {"encoder": encoder, "method": method, "optimizer": optimizer, "augment": augment}
+        return cls.restored(*checkpoint.read(Path(path)), **parts)
+
+    @classmethod
+    def restored(
+        cls,
+        tensors: Mapping[str, Tensor],
+        values: Mapping[str, Any],
+        *,
+        encoder: nn.Module | None = None,
+        method: Method | None = None,
+        optimizer: MakeOptimizer | None = None,
+        augment: Augment | None = None,
+    ) -> Self:
+        """From what a checkpoint holds."""
         settings = values["settings"]
         method = method or _built_in_method(values["method"])
         memory = {key: values["memory"][key] for key in ("capacity", "nbytes")}
@@ -239,7 +253,7 @@ class Learner:
             classes=settings["classes"],
             questions=values["questions"]["room"],
         )
-        unpack(learner, tensors, values, [decode(label) for label in values["labels"]])
+        unpack(learner, tensors, dict(values), [decode(label) for label in values["labels"]])
         return learner
 
     def repeat(self, deed: Deed) -> None:

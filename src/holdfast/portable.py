@@ -4,15 +4,13 @@ import copy
 import numbers
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from holdfast import methods
+from holdfast import checkpoint, methods
 from holdfast.errors import InputError, UnknownName
 from holdfast.learner import Learner
 from holdfast.memory import Memory
@@ -41,12 +39,7 @@ class PortableLearner(Learner):
 
 
 def from_bytes(content: bytes, method: Method, encoder: nn.Module | None = None) -> PortableLearner:
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "learner"
-        path.write_bytes(content)
-        learner = PortableLearner.load(path, method=method, encoder=encoder)
-    assert isinstance(learner, PortableLearner)
-    return learner
+    return PortableLearner.restored(*checkpoint.unpack(content), method=method, encoder=encoder)
 
 
 def new_learner(
@@ -90,14 +83,14 @@ def all_or_nothing(estimator: object, learner: PortableLearner | None = None, st
     """
     attributes = vars(estimator)
     before = attributes.copy()
-    checkpoint = learner.__reduce__() if learner is not None and steps > 1 else None
+    packed = learner.__reduce__() if learner is not None and steps > 1 else None
     try:
         yield
     except BaseException:
         attributes.clear()
         attributes.update(before)
-        if checkpoint is not None:
-            restore, content = checkpoint
+        if packed is not None:
+            restore, content = packed
             vars(learner).update(vars(restore(*content)))
         raise
 
