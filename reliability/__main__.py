@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from reliability import crashes, cuts, kills
-from reliability.outcome import Figure
+from reliability.outcome import Figure, together
 
 FIGURES: dict[str, Figure] = {
     "R1": Figure("a run killed at any moment goes on and ends as if it had not been", kills.runs_killed),
@@ -16,7 +16,10 @@ FIGURES: dict[str, Figure] = {
     "R3": Figure("nothing acknowledged is lost with the power", crashes.power_loss),
     "R4": Figure("a stream starts at any batch with the same bits", kills.streams_started_anywhere),
     "R5": Figure("a log or file cut at any byte gives whole records or an error", cuts.cut_at_every_byte),
-    "R6": Figure("a full or failing disk is a clear error and costs nothing else", crashes.disk_full_or_failing),
+    "R6": Figure(
+        "a full or failing disk is a clear error and costs nothing else",
+        together(crashes.disk_full_or_failing, crashes.same_learner_after_a_failure),
+    ),
     "R18": Figure("the same seed gives the same bits, in other processes too", kills.same_seed_twice),
     "R23": Figure("a second process at one run is refused at once and told by whom", kills.two_at_one_run),
     "R24": Figure("workers killed at random: every run once, none differs", kills.workers_killed),

@@ -1,4 +1,4 @@
-"""Checkpoints and the store of runs on a disk that crashes, forgets, is full or fails."""
+"""Checkpoints, the store of runs and the durable learner on a disk that crashes, forgets, is full or fails."""
 
 import errno
 import random
@@ -9,10 +9,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from holdfast.errors import HoldfastError
+from reliability import homes
 from reliability.disk import Fault, FaultyDisk, crash
 from reliability.outcome import counted
 from reliability.scenes import scenes
-from reliability.stage import Stage
+from reliability.stage import Stage, put_back
 
 OPERATIONS_OF_OPENING = 30
 
@@ -21,9 +22,9 @@ OPERATIONS_OF_OPENING = 30
 def crash_at_every_operation(effort: int) -> Iterator[str | None]:
     """After a crash before or in the middle of any operation: the state before or after, and writing goes on."""
     for stage in stages(effort):
-        for at, part in product(range(1, stage.operations + 1), (0.0, 0.5)):
-            play = stage.play(crash(at, part))
-            yield line(stage, f"crash at operation {at}", stage.flaw(play))
+        for fault in stage.crashes:
+            play = stage.play(fault)
+            yield line(stage, f"crash at operation {fault.at}", stage.flaw(play))
 
 
 @counted
@@ -38,24 +39,51 @@ def power_loss(effort: int) -> Iterator[str | None]:
             with FaultyDisk(stage.folder, again) as disk, suppress(Exception):
                 stage.scene.storage.state(stage.folder)
             disk.lose_power(rng)
-            yield line(stage, f"power loss at operation {at}, seed {seed}", stage.flaw(play))
+            yield line(stage, f"power loss at operation {at}, seed {seed}", stage.flaw(play, stage.scene.may_lose))
 
 
 @counted
 def disk_full_or_failing(effort: int) -> Iterator[str | None]:
-    """When one operation fails, a typed error names the file, the last good state is there, and writing goes on."""
+    """When one operation fails, a typed error names the file, the last good state is there, and writing goes on.
+
+    Where no error tells of it, everything is safe all the same.
+    """
     for stage in stages(effort):
-        for at, kind in product(range(1, stage.operations + 1), (errno.ENOSPC, errno.EIO)):
-            play = stage.play(Fault(at, kind, part=0.5))
-            error = play.error
-            flaw = stage.flaw(play)
-            if error and not (isinstance(error, HoldfastError) and str(stage.folder) in str(error)):
-                flaw = f"{type(error).__name__}: {error}"
-            yield line(stage, f"{errno.errorcode[kind]} at operation {at}", flaw)
+        for at in range(1, stage.operations + 1):
+            for kind in kinds_of_failure(effort, at):
+                play = stage.play(Fault(at, kind, part=0.5))
+                error = play.error
+                if error is None:
+                    play.disk.lose_power(random.Random(at), kept=0)
+                flaw = stage.flaw(play)
+                if error and not (isinstance(error, HoldfastError) and str(stage.folder) in str(error)):
+                    flaw = f"{type(error).__name__}: {error}"
+                yield line(stage, f"{errno.errorcode[kind]} at operation {at}", flaw)
+
+
+@counted
+def same_learner_after_a_failure(effort: int) -> Iterator[str | None]:
+    """When a write fails, the learner answers as before; done again, it ends as one that was not disturbed."""
+    deeds = homes.deeds(effort)
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        with FaultyDisk(folder) as undisturbed:
+            *_, right = homes.do(deeds, folder, checkpoint_every=homes.ROOM)
+        for at in range(1, undisturbed.operations + 1):
+            for kind, closed_between in product(kinds_of_failure(effort, at), (False, True)):
+                put_back(folder, {})
+                with FaultyDisk(folder, Fault(at, kind, part=0.5)):
+                    flaw = homes.flaw_of_doing_again(deeds, folder, right, closed_between)
+                yield f"{errno.errorcode[kind]} at operation {at}: {flaw}" if flaw else None
+
+
+def kinds_of_failure(effort: int, at: int) -> tuple[int, ...]:
+    kinds = errno.ENOSPC, errno.EIO
+    return kinds if effort > 1 else kinds[at % 2 :][:1]
 
 
 def stages(effort: int) -> Iterator[Stage]:
-    for scene in scenes(effort):
+    for scene in [*scenes(effort), *homes.scenes(effort)]:
         with TemporaryDirectory() as folder:
             yield Stage(scene, Path(folder))
 

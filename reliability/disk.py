@@ -39,6 +39,7 @@ class FaultyDisk:
 
     def __init__(self, folder: Path, fault: Fault | None = None) -> None:
         self.operations = 0
+        self.writes: set[int] = set()  # the operations that can be done in part
         self.struck = False
         self._folder = folder
         self._fault = fault
@@ -59,9 +60,9 @@ class FaultyDisk:
     def __exit__(self, *_: object) -> None:
         self._patches.close()
 
-    def lose_power(self, rng: random.Random) -> None:
-        """Changes that were not synced are dropped, garbled or torn, in any combination."""
-        kept = rng.random()
+    def lose_power(self, rng: random.Random, kept: float | None = None) -> None:
+        """Changes that were not synced are dropped, garbled or torn, in any combination; some share is kept."""
+        kept = rng.random() if kept is None else kept
         names = self._synced_names.copy()
         for change in self._new_names:
             if rng.random() < kept:
@@ -83,6 +84,7 @@ class FaultyDisk:
 
     def write(self, path: Path, offset: int, data: bytes, put: Callable[[bytes], object]) -> None:
         failure = self._failure()
+        self.writes.add(self.operations)
         if failure:
             data = data[: int(len(data) * failure.part)]
         if data:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from reliability.disk import Fault, FaultyDisk
+from reliability.disk import Fault, FaultyDisk, crash
 
 State = Any
 
@@ -37,7 +37,8 @@ class Scene:
     what: str
     storage: Storage
     prepare: Callable[[Path], None]
-    steps: Callable[[Path], Iterator[None]]  # each is acknowledged when it yields
+    steps: Callable[[Path], Iterator[State]]  # each is acknowledged when it yields, the state if only it can know it
+    may_lose: int = 0  # acknowledged steps, with the power
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,11 @@ class Stage:
             scene.prepare(folder)
             self._beginning = contents(folder)
             self._states = [scene.storage.state(folder)]
-            self._states += [scene.storage.state(folder) for _ in scene.steps(folder)]
-        self.operations = self.play().disk.operations
+            self._states += [told or scene.storage.state(folder) for told in scene.steps(folder)]
+        undisturbed = self.play().disk
+        self.operations = undisturbed.operations
+        self.crashes = [crash(at) for at in range(1, undisturbed.operations + 1)]
+        self.crashes += [crash(at, part=0.5) for at in sorted(undisturbed.writes)]
 
     def play(self, fault: Fault | None = None) -> Play:
         put_back(self.folder, self._beginning)
@@ -71,8 +75,8 @@ class Stage:
                 return Play(disk, acknowledged, error)
         return Play(disk, acknowledged, None)
 
-    def flaw(self, play: Play) -> str | None:
-        before_and_after = self._states[play.acknowledged : play.acknowledged + 2]
+    def flaw(self, play: Play, may_be_lost: int = 0) -> str | None:
+        before_and_after = self._states[max(0, play.acknowledged - may_be_lost) : play.acknowledged + 2]
         return self.scene.storage.flaw(self.folder, before_and_after)
 
 

@@ -2,19 +2,23 @@
 
 import inspect
 import sqlite3
-from collections.abc import Callable, Iterator
+import textwrap
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FunctionType as Function
 from typing import Any
 
 import pytest
 
 from holdfast import files
+from holdfast.files import Appendix
+from holdfast.home import Home
 from holdfast.runs.store import Store
-from reliability import crashes, cuts
+from reliability import crashes, cuts, homes
 from reliability.__main__ import FIGURES
 from reliability.disk import FaultyDisk
-from reliability.outcome import Outcome
+from reliability.outcome import Measure
 from reliability.scenes import scenes
 
 
@@ -46,12 +50,33 @@ def test_only_what_is_done_inside_goes_through_the_disk(tmp_path: Path) -> None:
     ],
 )
 def test_careless_files_are_noticed(
-    function: str, part: str, instead: str, figure: Callable[[int], Outcome], monkeypatch: pytest.MonkeyPatch
+    function: str, part: str, instead: str, figure: Measure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scene = {"write": "a checkpoint over an older one", "make_folder": "a new store"}[function]
     only(scene, monkeypatch)
-    monkeypatch.setattr(files, function, changed(function, part, instead))
+    monkeypatch.setattr(files, function, changed(getattr(files, function), part, instead))
     assert figure(1).lost
+
+
+@pytest.mark.parametrize(
+    ("method", "part", "instead", "figure"),
+    [
+        (Appendix.append, "self._sync()", "pass", crashes.power_loss),
+        (Appendix.append, "self._file.flush()", "pass", crashes.crash_at_every_operation),
+        (Appendix.append, "raise self._failed(error) from error", "pass", crashes.same_learner_after_a_failure),
+        (Appendix.close, "raise self._failed(error) from error", "self._failed(error)", crashes.disk_full_or_failing),
+        (Home.start_anew, "following =", "self._remove_other_logs(); following =", crashes.crash_at_every_operation),
+        (Home.go_on, "self.start_anew(serialized)", "pass", crashes.crash_at_every_operation),
+        (Home.mend, "self.start_anew(serialized)", "pass", crashes.same_learner_after_a_failure),
+    ],
+)
+def test_a_careless_durable_learner_is_noticed(
+    method: Function, part: str, instead: str, figure: Measure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner = {"Appendix": Appendix, "Home": Home}[method.__qualname__.split(".")[0]]
+    monkeypatch.setattr(crashes, "scenes", lambda effort: [])
+    monkeypatch.setattr(owner, method.__name__, changed(method, part, instead))
+    assert any(trials_of(figure))
 
 
 @pytest.mark.parametrize("scene", ["a new store", "a store", "a store that is also read"])
@@ -74,14 +99,21 @@ def test_a_store_that_takes_missing_bytes_for_zeros_is_noticed(monkeypatch: pyte
     assert any(cuts.cut_store(1, runs=40, evaluations=0))
 
 
+def trials_of(figure: Measure) -> Iterator[str | None]:
+    """One after the other, so that the first that notices is the last."""
+    trials: Iterator[str | None] = inspect.unwrap(figure)(1)
+    return trials
+
+
 def only(scene: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(crashes, "scenes", lambda effort: [each for each in scenes(effort) if each.what == scene])
+    monkeypatch.setattr(homes, "scenes", lambda effort: [])
 
 
-def changed(function: str, part: str, instead: str) -> Any:
-    """A function of `files`, with a part of it exchanged."""
-    source = inspect.getsource(getattr(files, function))
+def changed(function: Function, part: str, instead: str) -> Any:
+    """A function or method, with a part of it exchanged."""
+    source = textwrap.dedent(inspect.getsource(function))
     assert part in source
     found: dict[str, Any] = {}
-    exec(source.replace(part, instead), vars(files), found)
-    return found[function]
+    exec(source.replace(part, instead), function.__globals__, found)
+    return found[function.__name__]

@@ -1,7 +1,7 @@
 """A learner that lives in a folder: what it has acknowledged survives its process and the power."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -10,7 +10,7 @@ from torch import nn
 from holdfast import deeds
 from holdfast.augment import Augment
 from holdfast.class_index import Journal
-from holdfast.errors import CheckpointError, InputError
+from holdfast.errors import CheckpointError, InputError, WriteError
 from holdfast.home import Home
 from holdfast.learner import Learner, MakeOptimizer
 from holdfast.memory import Memory
@@ -87,10 +87,16 @@ class DurableLearner(Learner):
                 self._home.start_anew(self._with_log)
 
     def close(self) -> None:
-        """Lets other processes have it. Questions are still answered, but no change is accepted any more."""
+        """Lets other processes have it. Questions are still answered, but no change is accepted any more.
+
+        What was acknowledged is safe then, whatever `sync_every` is; if it may not be, there is an error.
+        """
         if self._home is not None:
             with self._turn, self._desk:
-                self._home.leave()
+                try:
+                    self._home.mend(self._with_log)
+                finally:
+                    self._home.leave()
 
     def __enter__(self) -> Self:
         return self
@@ -99,7 +105,8 @@ class DurableLearner(Learner):
         self.close()
 
     def __del__(self) -> None:
-        self.close()
+        with suppress(WriteError):
+            self.close()
 
     @contextmanager
     def _change(self) -> Iterator[Journal]:

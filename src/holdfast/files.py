@@ -3,8 +3,7 @@
 import errno
 import os
 import threading
-import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from holdfast.errors import WriteError
@@ -56,12 +55,14 @@ class Appendix:
         self._sync_every = sync_every
         self._error: OSError | None = None
         self._lock = threading.Lock()
-        self._due = threading.Event()
+        self._due, self._closed = threading.Event(), threading.Event()
         self.size = self.synced = 0
         try:
-            self._file = open(path, "wb")  # noqa: SIM115 (it stays open)
-            os.fsync(self._file.fileno())
-            _sync_folder(path.parent)
+            with ExitStack() as unless_it_stays_open:
+                self._file = unless_it_stays_open.enter_context(open(path, "wb"))
+                os.fsync(self._file.fileno())
+                _sync_folder(path.parent)
+                unless_it_stays_open.pop_all()
         except OSError as error:
             raise self._failed(error) from error
         if sync_every:
@@ -93,28 +94,32 @@ class Appendix:
         self._error = self._error or OSError(errno.EIO, "its end is not certain")
 
     def close(self) -> None:
+        """When this returns, what was appended is safe, unless there was an error before."""
         with self._lock:
-            with suppress(OSError):
-                if self._error is None and not self._file.closed:
+            try:
+                if self._error is None and self.synced < self.size:
                     self._sync()
-            with suppress(OSError):
-                self._file.close()
-        self._due.set()
+            except OSError as error:
+                raise self._failed(error) from error
+            finally:
+                with suppress(OSError):
+                    self._file.close()
+                self._closed.set()
+                self._due.set()
 
     def _sync(self) -> None:
         os.fsync(self._file.fileno())
         self.synced = self.size
 
     def _keep_syncing(self) -> None:
-        while True:
-            self._due.wait()
+        while self._due.wait():
             self._due.clear()
-            time.sleep(self._sync_every)
+            if self._closed.wait(self._sync_every):
+                return
             with self._lock:
-                if self._file.closed:
-                    return
                 try:
-                    self._sync()
+                    if self._error is None and self.synced < self.size:
+                        self._sync()
                 except OSError as error:
                     self._error = error
 

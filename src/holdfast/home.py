@@ -63,8 +63,13 @@ class Home:
         self._number += 1
         try:
             following = log.Log(self._log_file, self._sync_every)
-            files.write(self.learner_file, serialized(self._number))
+            try:
+                files.write(self.learner_file, serialized(self._number))
+            except BaseException:
+                following.close()
+                raise
             if self._log is not None:
+                self._log.spoil()  # nobody needs it any more: that it is safe is not waited for
                 self._log.close()
             self._log, self._kept = following, 0
             self._remove_other_logs()
@@ -90,10 +95,17 @@ class Home:
                 self._log.spoil()
             raise
 
+    def mend(self, serialized: Serialized) -> None:
+        """Writes the learner if the log does not tell the truth about it."""
+        if self._claim.held and self._log is not None and self._log.failed:
+            self.start_anew(serialized)
+
     def leave(self) -> None:
-        if self._log is not None:
-            self._log.close()
-        self._claim.release()
+        try:
+            if self._log is not None:
+                self._log.close()
+        finally:
+            self._claim.release()
 
     @property
     def _log_file(self) -> Path:

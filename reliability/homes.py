@@ -1,0 +1,127 @@
+"""The durable learner, and what is done to it."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import holdfast
+from holdfast import ERACE, Learner, mlp
+from holdfast.durable import DurableLearner
+from holdfast.errors import WriteError
+from holdfast.samples import Samples
+from reliability.stage import Scene, State, Storage
+
+NEVER = 1e6  # seconds: nothing is synced but what has to be
+ROOM = 3  # changes in a log
+
+Deed = Callable[[DurableLearner], object]
+
+
+def batch(number: int) -> tuple[Samples, list[str]]:
+    rng = np.random.default_rng(number)
+    return rng.standard_normal((3, 3)).astype(np.float32), [f"class {number // 2}", "one of many", f"class {number}"]
+
+
+def home_of(folder: Path) -> Path:
+    return folder / "learner"
+
+
+def opened(folder: Path, **options: Any) -> DurableLearner:
+    return holdfast.open(home_of(folder), mlp((3,), width=4), ERACE(), memory=5, questions=3, **options)
+
+
+DEEDS: list[Deed] = [
+    lambda learner: learner.observe(*batch(0)),
+    lambda learner: learner.ask(batch(1)[0]),
+    lambda learner: learner.tell(0, batch(1)[1]),
+    lambda learner: learner.observe(*batch(2)),  # the log is full
+    lambda learner: learner.forget("class 1"),
+    lambda learner: learner.ask(batch(4)[0]),
+    lambda learner: learner.remember(*batch(5)),
+    lambda learner: learner.tell(1, batch(4)[1]),
+    lambda learner: learner.observe(*batch(3)),
+    lambda learner: learner.ask(batch(2)[0]),
+    lambda learner: learner.observe(*batch(2)),  # full again
+    lambda learner: learner.forget_samples(batch(2)[0]),
+]
+
+
+def deeds(effort: int) -> list[Deed]:
+    return DEEDS[: 6 * effort]
+
+
+def scenes(effort: int) -> list[Scene]:
+    def make(folder: Path) -> Iterator[State]:
+        yield from do(DEEDS[:2], folder)
+
+    def use(folder: Path) -> Iterator[State]:
+        yield from do(deeds(effort), folder, checkpoint_every=ROOM)
+
+    def use_without_syncing(folder: Path) -> Iterator[State]:
+        yield from do(DEEDS[:4], folder, checkpoint_every=ROOM, sync_every=NEVER)
+
+    return [
+        Scene("a new learner", HOME, lambda folder: None, make),
+        Scene("a learner", HOME, lambda folder: opened(folder).close(), use),
+        Scene("a learner that syncs later", HOME, lambda folder: opened(folder).close(), use_without_syncing, ROOM),
+    ]
+
+
+def do(deeds: list[Deed], folder: Path, **options: Any) -> Iterator[State]:
+    with opened(folder, **options) as learner:
+        yield learner.state_hash()
+        for deed in deeds:
+            deed(learner)
+            yield learner.state_hash()
+
+
+def state(folder: Path) -> State:
+    with opened(folder) as learner:
+        return learner.state_hash()
+
+
+def observe_once_more(folder: Path, before: State) -> bool:
+    with opened(folder) as learner:
+        same = Learner.load(home_of(folder) / "learner")  # written when it was opened
+        found = [before == learner.state_hash() == same.state_hash()]
+        for each in (learner, same):
+            each.observe(*batch(9))
+    return all(found) and state(folder) == same.state_hash()
+
+
+def flaw_of_doing_again(deeds: list[Deed], folder: Path, right: State, closed_between: bool) -> str | None:
+    """What is wrong if each deed that fails once is done again with the same learner, or with what it left behind."""
+
+    def open_it() -> DurableLearner:
+        return opened(folder, checkpoint_every=ROOM)
+
+    try:
+        learner = open_it()
+    except WriteError:
+        learner = open_it()
+    try:
+        for deed in deeds:
+            before = learner.state_hash(), answers(learner)
+            try:
+                deed(learner)
+            except WriteError:
+                if closed_between:
+                    learner.close()
+                    learner = open_it()
+                if (learner.state_hash(), answers(learner)) != before:
+                    return "it is not as it was before the write that failed"
+                deed(learner)
+    finally:
+        learner.close()
+    if learner.state_hash() != right:
+        return "it ends otherwise than one that was not disturbed"
+    return None if state(folder) == right else "opened again, it is another one"
+
+
+def answers(learner: Learner) -> bytes | None:
+    return learner.predict_proba(batch(0)[0]).tobytes() if learner.step else None
+
+
+HOME = Storage(state, observe_once_more)
