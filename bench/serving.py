@@ -29,10 +29,10 @@ def _shells() -> Iterator[Ratio]:
     plain = Learner(slim_resnet18(), ERACE(), memory=200)
     estimator = OnlineClassifier("er-ace", memory=200, encoder="slim-resnet18")
     with TemporaryDirectory() as folder:
-        settings = {"encoder": slim_resnet18(), "method": ERACE(), "memory": 200}
-        each = holdfast.open(Path(folder) / "each", **settings)
-        settings["encoder"] = slim_resnet18()
-        often = holdfast.open(Path(folder) / "often", **settings, sync_every=0.1)
+        each, often = (
+            holdfast.open(Path(folder) / name, slim_resnet18(), ERACE(), memory=200, sync_every=sync_every)
+            for name, sync_every in (("each", 0.0), ("often", 0.1))
+        )
         times = seconds(
             {
                 "plain": lambda: plain.observe(X, Y),

@@ -2,10 +2,12 @@
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from PIL import Image
 
 import holdfast
@@ -90,7 +92,7 @@ def test_importing_survives_a_restart(tmp_path: Path) -> None:
 def test_a_gallery_shows_the_newest_of_every_class(tmp_path: Path, channels: int, kind: type) -> None:
     learner = Learner(small_cnn((channels, 8, 8)), ERACE(), memory=20)
     for shade in range(10):
-        images = np.full((2, channels, 8, 8), shade * 28, np.uint8).astype(kind)
+        images: NDArray[Any] = np.full((2, channels, 8, 8), shade * 28, np.uint8).astype(kind)
         images[1, :, 0, 0] = 255
         learner.observe(images, ["dark and plain", "with a spot"])
     holdfast.gallery(learner, tmp_path / "memory.png", columns=5, size=24)
