@@ -7,7 +7,7 @@ import time
 from rich.console import Console
 from rich.table import Table
 
-from reliability import crashes, cuts, kills
+from reliability import crashes, cuts, damage, forgeries, kills
 from reliability.outcome import Figure, together
 
 FIGURES: dict[str, Figure] = {
@@ -15,11 +15,16 @@ FIGURES: dict[str, Figure] = {
     "R2": Figure("a crash at any operation leaves the state before or after", crashes.crash_at_every_operation),
     "R3": Figure("nothing acknowledged is lost with the power", crashes.power_loss),
     "R4": Figure("a stream starts at any batch with the same bits", kills.streams_started_anywhere),
-    "R5": Figure("a log or file cut at any byte gives whole records or an error", cuts.cut_at_every_byte),
+    "R5": Figure(
+        "a log or file cut at any byte gives whole records or an error",
+        together(cuts.cut_at_every_byte, damage.learners_cut),
+    ),
     "R6": Figure(
         "a full or failing disk is a clear error and costs nothing else",
         together(crashes.disk_full_or_failing, crashes.same_learner_after_a_failure),
     ),
+    "R8": Figure("a forged file is refused or read, and nothing else happens", forgeries.forged_files),
+    "R10": Figure("a flipped bit in a learner's files is noticed", damage.bits_flipped),
     "R18": Figure("the same seed gives the same bits, in other processes too", kills.same_seed_twice),
     "R23": Figure("a second process at one run is refused at once and told by whom", kills.two_at_one_run),
     "R24": Figure("workers killed at random: every run once, none differs", kills.workers_killed),

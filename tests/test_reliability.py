@@ -1,8 +1,12 @@
 """What must never happen does not, and if it did, it would be seen."""
 
 import inspect
+import os
+import re
 import sqlite3
+import sys
 import textwrap
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,16 +14,18 @@ from types import FunctionType as Function
 from typing import Any
 
 import pytest
+import torch
 
-from holdfast import files
+from holdfast import checkpoint, files, learner, log, nets
 from holdfast.files import Appendix
 from holdfast.home import Home
 from holdfast.runs.store import Store
-from reliability import crashes, cuts, homes
+from reliability import crashes, cuts, damage, forgeries, homes
 from reliability.__main__ import FIGURES
 from reliability.disk import FaultyDisk
 from reliability.outcome import Measure
 from reliability.scenes import scenes
+from reliability.watch import Watch
 
 
 @pytest.mark.parametrize("name", FIGURES)
@@ -99,6 +105,43 @@ def test_a_store_that_takes_missing_bytes_for_zeros_is_noticed(monkeypatch: pyte
     assert any(cuts.cut_store(1, runs=40, evaluations=0))
 
 
+@pytest.mark.parametrize(
+    ("function", "part", "instead", "figure"),
+    [
+        (log._entry, "or _checksum(content, safe) != checksum", "", damage.bits_flipped),
+        (log.entries, "safe > place", "False", damage.bits_flipped),
+        (checkpoint.unpack, "digest(tensors, text) != checksum", "False", damage.bits_flipped),
+        (checkpoint.distrust, "except Exception", "except AttributeError", forgeries.forged_files),
+        (nets.built_in, "shapes != {", "None is {", forgeries.forged_files),
+    ],
+)
+def test_trust_is_noticed(
+    function: Function, part: str, instead: str, figure: Measure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    careless = changed(function, part, instead)
+    monkeypatch.setattr(f"{function.__module__}.{function.__name__}", careless)
+    monkeypatch.setattr(learner, "built_in", nets.built_in)
+    assert any(trials_of(figure))
+
+
+def test_what_a_forged_file_does_is_noticed(tmp_path: Path) -> None:
+    def imports() -> None:
+        sys.modules.pop("this_is_new", None)
+        sys.modules["this_is_new"] = sys
+
+    for deed, told in (
+        (lambda: (tmp_path / "file").write_text("x"), "open"),
+        (lambda: os.system("true"), r"os\.system"),
+        (lambda: eval("1"), "compile"),
+        (lambda: time.sleep(2.1), "took"),
+        (lambda: torch.ones(2**28), "MiB"),
+        (lambda: vars(files)["missing"], "KeyError"),
+        (imports, "this_is_new"),
+    ):
+        assert re.search(told, Watch(ZeroDivisionError).flaw(deed) or "")
+    assert Watch(ZeroDivisionError).flaw(lambda: 1 / 0) is None
+
+
 def trials_of(figure: Measure) -> Iterator[str | None]:
     """One after the other, so that the first that notices is the last."""
     trials: Iterator[str | None] = inspect.unwrap(figure)(1)
@@ -112,6 +155,7 @@ def only(scene: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def changed(function: Function, part: str, instead: str) -> Any:
     """A function or method, with a part of it exchanged."""
+    function = inspect.unwrap(function)
     source = textwrap.dedent(inspect.getsource(function))
     assert part in source
     found: dict[str, Any] = {}

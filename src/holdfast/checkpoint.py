@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -40,17 +41,28 @@ def pack(tensors: Mapping[str, Tensor], manifest: Manifest) -> bytes:
 def unpack(content: bytes) -> tuple[dict[str, Tensor], Manifest]:
     try:
         tensors = load(content)
-        metadata = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")]).get("__metadata__", {})
-    except (SafetensorError, ValueError) as error:
+        metadata = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["__metadata__"]
+        checksum, text = metadata[KEY][:CHECKSUM], metadata[KEY][CHECKSUM:]
+    except (SafetensorError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise CheckpointError(f"is not a checkpoint or is damaged: {error}") from error
-    sealed = metadata.get(KEY, "")
-    checksum, text = sealed[:CHECKSUM], sealed[CHECKSUM:]
     if digest(tensors, text) != checksum:
         raise CheckpointError("is damaged: its checksum does not match its content")
-    manifest: Manifest = json.loads(text)
-    if manifest["format"] > FORMAT:
-        raise CheckpointError(f"has format {manifest['format']}; this version reads up to {FORMAT}")
+    with distrust("a manifest"):
+        manifest: Manifest = json.loads(text)
+        if manifest["format"] > FORMAT:
+            raise CheckpointError(f"has format {manifest['format']}; this version reads up to {FORMAT}")
     return tensors, manifest
+
+
+@contextmanager
+def distrust(what: object) -> Iterator[None]:
+    """What is made of a file inside may have been written by anyone: whatever is wrong with it is a CheckpointError."""
+    try:
+        yield
+    except CheckpointError:
+        raise
+    except Exception as error:  # something is missing, of another type, of a size no machine has
+        raise CheckpointError(f"{what} says what cannot be: {type(error).__name__}: {error}") from error
 
 
 def digest(tensors: Mapping[str, Tensor], text: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from torch import nn
 
-from holdfast import deeds
+from holdfast import checkpoint, deeds
 from holdfast.augment import Augment
 from holdfast.class_index import Journal
 from holdfast.errors import CheckpointError, InputError, WriteError
@@ -57,8 +57,9 @@ def open(
             learner = DurableLearner.load(home.learner_file, **parts)
             _check_fit(learner, settings)
             entries = home.entries()
-            for entry in entries:
-                learner.repeat(deeds.from_bytes(entry))
+            with checkpoint.distrust(f"the log in {path}"):
+                for entry in entries:
+                    learner.repeat(deeds.from_bytes(entry))
             home.go_on(learner._with_log, repeated=len(entries))
     except BaseException:
         home.leave()

@@ -46,7 +46,8 @@ class Home:
 
     def entries(self) -> list[bytes]:
         """Of the log, from the moment on at which the learner was written."""
-        self._number = checkpoint.read(self.learner_file)[1]["log"]
+        with checkpoint.distrust(self.learner_file):
+            self._number = int(checkpoint.read(self.learner_file)[1]["log"])
         return log.read(self._log_file)
 
     def go_on(self, serialized: Serialized, repeated: int) -> None:

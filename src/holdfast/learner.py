@@ -15,17 +15,17 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from holdfast import checkpoint, files
-from holdfast.augment import Augment, crop_and_flip
+from holdfast.augment import Augment
 from holdfast.batch import Batch, Task
 from holdfast.class_index import Journal, Slots
 from holdfast.deeds import Asked, Deed, Observed, Told
 from holdfast.editions import Door, Editions
-from holdfast.errors import BatchError, CheckpointError, InputError, NonFiniteError, NothingLearned
-from holdfast.labels import FORGOTTEN, Labels, decode, encode
-from holdfast.learner_state import pack, unpack
+from holdfast.errors import BatchError, InputError, NonFiniteError, NothingLearned
+from holdfast.labels import FORGOTTEN, Labels, encode
+from holdfast.learner_state import pack, restored
 from holdfast.memory import Memory
 from holdfast.methods.base import Method, Moment, Scores
-from holdfast.nets import HEADS, CosineHead, Net, built_in, recipe
+from holdfast.nets import HEADS, CosineHead, Net, recipe
 from holdfast.questions import Questions, Ticket
 from holdfast.samples import Samples, as_tensor
 from holdfast.seeds import generator, torch_seeded
@@ -225,36 +225,8 @@ class Learner:
     ) -> Self:
         """The learner that was saved. What is not built in is passed again, and has to fit."""
         parts: dict[str, Any] = {"encoder": encoder, "method": method, "optimizer": optimizer, "augment": augment}
-        return cls.restored(*checkpoint.read(Path(path)), **parts)
-
-    @classmethod
-    def restored(
-        cls,
-        tensors: Mapping[str, Tensor],
-        values: Mapping[str, Any],
-        *,
-        encoder: nn.Module | None = None,
-        method: Method | None = None,
-        optimizer: MakeOptimizer | None = None,
-        augment: Augment | None = None,
-    ) -> Self:
-        """From what a checkpoint holds."""
-        settings = values["settings"]
-        method = method or _built_in_method(values["method"])
-        memory = {key: values["memory"][key] for key in ("capacity", "nbytes")}
-        learner = cls(
-            encoder or built_in(settings["net"]),
-            method,
-            memory=method.memory_kind(**memory),
-            lr=values["optimizer"]["groups"][0]["lr"],
-            optimizer=optimizer,
-            augment=augment or _built_in_augment(settings["augment"]),
-            seed=values["seed"],
-            classes=settings["classes"],
-            questions=values["questions"]["room"],
-        )
-        unpack(learner, tensors, dict(values), [decode(label) for label in values["labels"]])
-        return learner
+        with checkpoint.distrust(path):
+            return restored(cls, *checkpoint.read(Path(path)), **parts)
 
     def repeat(self, deed: Deed) -> None:
         """Does again what was done once."""
@@ -434,21 +406,6 @@ class Learner:
                 if self._scores_of is None and self.net.seen:
                     self._scores_of = self.method.predictor(self.answering_net(), self.memory)
                 yield self._scores_of or self.net, self.net.seen
-
-
-def _built_in_method(saved: Mapping[str, Any]) -> Method:
-    from holdfast.methods import METHODS
-
-    for method in METHODS.values():
-        if method.__name__ == saved["name"]:
-            return method(**saved["options"])
-    raise CheckpointError(f"the method {saved['name']} is not built in: pass it, load(path, method=...)")
-
-
-def _built_in_augment(name: str | None) -> Augment | None:
-    if name is None or name == crop_and_flip.__name__:
-        return None if name is None else crop_and_flip
-    raise CheckpointError(f"the augmentation {name} is not built in: pass it, load(path, augment=...)")
 
 
 @contextmanager

@@ -5,18 +5,22 @@ from __future__ import annotations
 import copy
 from collections.abc import Hashable, Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from holdfast.augment import Augment, crop_and_flip
 from holdfast.batch import Task
 from holdfast.errors import CheckpointError
-from holdfast.nets import Net
+from holdfast.labels import decode
+from holdfast.methods import METHODS, Method
+from holdfast.nets import Net, built_in
 
 if TYPE_CHECKING:
     from holdfast.learner import Learner
 
+Kind = TypeVar("Kind", bound="Learner")
 Values = dict[str, Any]
 
 
@@ -48,6 +52,35 @@ def pack(learner: Learner) -> tuple[dict[str, Tensor], Values]:
         "questions": questions,
         "optimizer": {"kind": type(learner.optimizer).__name__, "groups": _groups(learner), "scalars": scalars},
     }
+
+
+def restored(
+    kind: type[Kind],
+    tensors: Mapping[str, Tensor],
+    values: Values,
+    *,
+    encoder: nn.Module | None = None,
+    method: Method | None = None,
+    optimizer: Any = None,
+    augment: Augment | None = None,
+) -> Kind:
+    """The learner whose checkpoint holds these. What is not built in is passed again, and has to fit."""
+    settings = values["settings"]
+    method = method or _built_in_method(values["method"])
+    memory = {key: values["memory"][key] for key in ("capacity", "nbytes")}
+    learner = kind(
+        encoder or built_in(settings["net"], _under("net/encoder.module.", tensors)),
+        method,
+        memory=method.memory_kind(**memory),
+        lr=values["optimizer"]["groups"][0]["lr"],
+        optimizer=optimizer,
+        augment=augment or _built_in_augment(settings["augment"]),
+        seed=values["seed"],
+        classes=settings["classes"],
+        questions=values["questions"]["room"],
+    )
+    unpack(learner, tensors, values, [decode(label) for label in values["labels"]])
+    return learner
 
 
 def unpack(learner: Learner, tensors: Mapping[str, Tensor], values: Values, labels: list[Hashable]) -> None:
@@ -121,3 +154,16 @@ def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def _dtype(name: str) -> torch.dtype:
     return torch.uint8 if name == "torch.uint8" else torch.float32
+
+
+def _built_in_method(saved: Mapping[str, Any]) -> Method:
+    for method in METHODS.values():
+        if method.__name__ == saved["name"]:
+            return method(**saved["options"])
+    raise CheckpointError(f"the method {saved['name']} is not built in: pass it, load(path, method=...)")
+
+
+def _built_in_augment(name: str | None) -> Augment | None:
+    if name is None or name == crop_and_flip.__name__:
+        return None if name is None else crop_and_flip
+    raise CheckpointError(f"the augmentation {name} is not built in: pass it, load(path, augment=...)")

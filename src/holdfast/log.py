@@ -28,8 +28,7 @@ class Log:
 
     def append(self, content: bytes) -> None:
         """When this returns, the entry is safe (with `sync_every` above 0: so many seconds later)."""
-        safe = self._file.synced
-        self._file.append(FRAME.pack(MARK, len(content), safe, _checksum(content, safe)) + content)
+        self._file.append(framed(content, self._file.synced))
 
     def spoil(self) -> None:
         """What was appended does not count: no more can follow."""
@@ -39,20 +38,30 @@ class Log:
         self._file.close()
 
 
+def framed(content: bytes, safe: int) -> bytes:
+    """An entry as it stands in the file."""
+    return FRAME.pack(MARK, len(content), safe, _checksum(content, safe)) + content
+
+
 def read(path: Path) -> list[bytes]:
     """All entries. What a crash left unfinished at the end is left out; damage to what was safe is an error."""
     try:
-        whole = path.read_bytes()
+        return entries(path.read_bytes())
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
-    entries: list[bytes] = []
+    except CheckpointError as error:
+        raise CheckpointError(f"{path} {error}") from error
+
+
+def entries(whole: bytes) -> list[bytes]:
+    found: list[bytes] = []
     place = 0
     while (entry := _entry(whole, place)) is not None:
-        entries.append(entry[1])
+        found.append(entry[1])
         place += FRAME.size + len(entry[1])
     if any(safe > place for safe in _safe_marks(whole, place + 1)):
-        raise CheckpointError(f"{path} is damaged at byte {place}: entries that were written after it are there")
-    return entries
+        raise CheckpointError(f"is damaged at byte {place}: entries that were written after it are there")
+    return found
 
 
 def _entry(whole: bytes, place: int) -> tuple[int, bytes] | None:

@@ -67,9 +67,12 @@ def import_memory(learner: Learner, path: str | Path) -> int:
     tensors, manifest = checkpoint.read(Path(path))
     if manifest.get("kind") != KIND:
         raise InputError(f"{path} is not an exported memory")
-    if manifest["y"]:
-        learner.remember(tensors["x"], [decode(label) for label in manifest["y"]])
-    return len(manifest["y"])
+    with checkpoint.distrust(path):
+        labels = [decode(label) for label in manifest["y"]]
+        samples = tensors["x"] if labels else None
+    if samples is not None:
+        learner.remember(samples, labels)
+    return len(labels)
 
 
 def _images(x: Tensor) -> NDArray[np.uint8]:

@@ -2,7 +2,8 @@
 
 import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -105,10 +106,16 @@ def recipe(encoder: nn.Module) -> Recipe | None:
     return getattr(encoder, "recipe", None)
 
 
-def built_in(recipe: Recipe | None) -> nn.Module:
+def built_in(recipe: Recipe | None, state: Mapping[str, Tensor]) -> nn.Module:
+    """A net for this state. A recipe for another one is refused before it has cost any memory."""
     if recipe is None:
         raise CheckpointError("the encoder is not built in: pass it, load(path, encoder=...)")
-    return NETS[recipe["name"]](tuple(recipe["shape"]), seed=recipe["seed"], width=recipe["width"])
+    make = partial(NETS[recipe["name"]], tuple(recipe["shape"]), seed=recipe["seed"], width=recipe["width"])
+    with torch.device("meta"):
+        shapes = {name: tensor.shape for name, tensor in make().state_dict().items()}
+    if shapes != {name: tensor.shape for name, tensor in state.items()}:
+        raise CheckpointError(f"the encoder that the checkpoint names, {recipe['name']}, is not the one it holds")
+    return make()
 
 
 def default_net(shape: tuple[int, ...]) -> str:

@@ -13,6 +13,7 @@ from torch import nn
 from holdfast import checkpoint, methods
 from holdfast.errors import InputError, UnknownName
 from holdfast.learner import Learner
+from holdfast.learner_state import restored
 from holdfast.memory import Memory
 from holdfast.methods import Method
 from holdfast.nets import NETS, default_net, recipe
@@ -39,7 +40,7 @@ class PortableLearner(Learner):
 
 
 def from_bytes(content: bytes, method: Method, encoder: nn.Module | None = None) -> PortableLearner:
-    return PortableLearner.restored(*checkpoint.unpack(content), method=method, encoder=encoder)
+    return restored(PortableLearner, *checkpoint.unpack(content), method=method, encoder=encoder)
 
 
 def new_learner(

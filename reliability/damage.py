@@ -1,0 +1,94 @@
+"""The files of a learner cut short or with a flipped bit."""
+
+import random
+from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from holdfast.errors import CheckpointError
+from reliability import homes
+from reliability.cuts import cuts
+from reliability.disk import FaultyDisk
+from reliability.outcome import counted
+from reliability.stage import State, contents, put_back
+
+
+@dataclass(frozen=True)
+class Home:
+    """A durable learner with some entries in its log."""
+
+    folder: Path
+    files: dict[Path, bytes]
+    checkpoint: Path
+    log: Path
+    states: list[State]  # after each number of entries
+    ends: list[int]  # of each entry
+
+    def damaged(self, file: Path, content: bytes) -> None:
+        put_back(self.folder, self.files | {file: content})
+
+    def flaw_of_a_cut(self, file: Path, cut: int) -> str | None:
+        self.damaged(file, self.files[file][:cut])
+        if file == self.checkpoint:
+            return self._flaw_of_not_noticing()
+        return homes.HOME.flaw(self.folder, [self.states[bisect_right(self.ends, cut)]])
+
+    def flaw_of_a_flip(self, file: Path, place: int, bit: int) -> str | None:
+        content = bytearray(self.files[file])
+        content[place] ^= 1 << bit
+        self.damaged(file, bytes(content))
+        if file == self.log and bisect_right(self.ends, place) == len(self.ends) - 1:  # as if torn by a crash
+            return homes.HOME.flaw(self.folder, [self.states[-2]])
+        return self._flaw_of_not_noticing()
+
+    def _flaw_of_not_noticing(self) -> str | None:
+        before = contents(self.folder)
+        try:
+            homes.opened(self.folder).close()
+        except CheckpointError:
+            return None if contents(self.folder) == before else "noticed, but something was changed"
+        except Exception as error:
+            return f"{type(error).__name__}: {error}"
+        return "not noticed"
+
+
+@contextmanager
+def home() -> Iterator[Home]:
+    with TemporaryDirectory() as name, FaultyDisk(Path(name)):  # without a fault: it spares the real disk
+        folder = Path(name)
+        with homes.opened(folder) as learner:
+            (log,) = homes.home_of(folder).glob("log.*")
+            states, ends = [learner.state_hash()], []
+            for deed in homes.DEEDS[:4]:
+                deed(learner)
+                states.append(learner.state_hash())
+                ends.append(log.stat().st_size)
+        yield Home(folder, contents(folder), homes.home_of(folder) / "learner", log, states, ends)
+
+
+@counted
+def learners_cut(effort: int) -> Iterator[str | None]:
+    """Of a log, all complete entries count and learning goes on. A cut checkpoint is refused and left as it is."""
+    with home() as there:
+        for file, most in ((there.log, 60), (there.checkpoint, 100)):
+            for cut in cuts(len(there.files[file]), most * effort**2)[: -1 if file == there.checkpoint else None]:
+                flaw = there.flaw_of_a_cut(file, cut)
+                yield f"{file.name} cut at byte {cut}: {flaw}" if flaw else None
+
+
+@counted
+def bits_flipped(effort: int) -> Iterator[str | None]:
+    """Noticed, but for the last entry of a log, which counts as torn by a crash."""
+    rng = random.Random(effort)
+    with home() as there:
+        frames = [place + field for place in (0, *there.ends[:-1]) for field in range(36)]
+        for file, most in ((there.log, 100), (there.checkpoint, 200)):
+            places = cuts(len(there.files[file]), most * effort**2)[:-1]
+            if file == there.log:
+                places += rng.sample(frames, min(len(frames), 40 * effort))
+            for place in places:
+                flaw = there.flaw_of_a_flip(file, place, bit := rng.randrange(8))
+                yield f"{file.name}, bit {bit} of byte {place} flipped: {flaw}" if flaw else None
