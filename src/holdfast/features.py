@@ -11,8 +11,9 @@ from torch.nn import functional as F
 
 from holdfast import checkpoint
 from holdfast.errors import InputError
-from holdfast.nets import built_in, recipe
-from holdfast.portable import PortableLearner, from_bytes
+from holdfast.learner_state import restored
+from holdfast.nets import mlp, recipe
+from holdfast.portable import PortableLearner
 
 Sample = dict[Hashable, float]
 Columns = dict[Hashable, int]  # append-only: the column of a name never changes
@@ -60,9 +61,9 @@ def with_room(columns: int, learner: PortableLearner) -> PortableLearner:
     tensors, manifest = checkpoint.unpack(learner.serialized())
     net, there = manifest["settings"]["net"], room(learner)
     manifest["sample"]["shape"] = net["shape"] = [columns]
-    first_layer = built_in(net).get_parameter("1.weight").detach()
+    first_layer = mlp((columns,), seed=net["seed"], width=net["width"]).get_parameter("1.weight").detach()
     first_layer[:, :there] = tensors[FIRST_LAYER]
     tensors[FIRST_LAYER] = first_layer
     if HELD_SAMPLES in tensors:
         tensors[HELD_SAMPLES] = F.pad(tensors[HELD_SAMPLES], (0, columns - there))
-    return from_bytes(checkpoint.pack(tensors, manifest), learner.method)
+    return restored(PortableLearner, tensors, manifest, method=learner.method)
