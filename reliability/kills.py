@@ -23,7 +23,7 @@ from holdfast.runs.local import Local
 from holdfast.runs.run import run
 from holdfast.runs.spec import RunSpec
 from holdfast.runs.store import Store
-from holdfast.runs.sweep import Sweep
+from holdfast.runs.sweep import LIVES, Sweep
 from holdfast.runs.work import Advanced, Event
 from holdfast.streams import named
 from reliability.outcome import counted
@@ -64,6 +64,8 @@ class Scene:
     def flaw(self, specs: list[RunSpec]) -> str | None:
         """What is wrong with the records in the store: each run must be there once, as an undisturbed one is."""
         records = [self.store.record(row["id"]) for row in self.store.rows()]
+        if failed := [record for record in records if record["status"] != "done"]:
+            return f"{failed[0]['title']} {failed[0]['status']}: {failed[0]['why']}"
         found = sorted(json.dumps(_run_itself(record), sort_keys=True) for record in records)
         right = sorted(json.dumps(_run_itself(run(spec, self.folder)), sort_keys=True) for spec in specs)
         return None if found == right else f"{len(found)} records for {len(specs)} runs, or other ones"
@@ -111,7 +113,7 @@ def workers_killed(effort: int) -> Iterator[str | None]:
         def kill_sometimes(event: Event) -> None:
             nonlocal kills
             workers = multiprocessing.active_children()
-            if isinstance(event, Advanced) and workers and kills < 6 and rng.random() < 0.3:
+            if isinstance(event, Advanced) and workers and kills < LIVES - 1 and rng.random() < 0.3:
                 os.kill(rng.choice(workers).pid or 0, signal.SIGKILL)
                 kills += 1
 
