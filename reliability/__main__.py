@@ -7,11 +7,14 @@ import time
 from rich.console import Console
 from rich.table import Table
 
-from reliability import crashes, cuts, damage, forgeries, kills
+from reliability import crashes, cuts, damage, forgeries, kills, lives
 from reliability.outcome import Figure, together
 
 FIGURES: dict[str, Figure] = {
-    "R1": Figure("a run killed at any moment goes on and ends as if it had not been", kills.runs_killed),
+    "R1": Figure(
+        "a run or learner killed at any moment goes on and ends as if it had not been",
+        together(kills.runs_killed, lives.learners_killed),
+    ),
     "R2": Figure("a crash at any operation leaves the state before or after", crashes.crash_at_every_operation),
     "R3": Figure("nothing acknowledged is lost with the power", crashes.power_loss),
     "R4": Figure("a stream starts at any batch with the same bits", kills.streams_started_anywhere),
@@ -26,9 +29,12 @@ FIGURES: dict[str, Figure] = {
     "R8": Figure("a forged file is refused or read, and nothing else happens", forgeries.forged_files),
     "R10": Figure("a flipped bit in a learner's files is noticed", damage.bits_flipped),
     "R18": Figure("the same seed gives the same bits, in other processes too", kills.same_seed_twice),
-    "R23": Figure("a second process at one run is refused at once and told by whom", kills.two_at_one_run),
+    "R23": Figure(
+        "a second process at one run or learner is refused at once and told by whom",
+        together(kills.two_at_one_run, lives.two_at_one_learner),
+    ),
     "R24": Figure("workers killed at random: every run once, none differs", kills.workers_killed),
-    "R28": Figure("told to stop, it saves and ends in 5 s", kills.told_to_stop),
+    "R28": Figure("told to stop, it saves and ends in 5 s", together(kills.told_to_stop, lives.learners_told_to_stop)),
 }
 
 

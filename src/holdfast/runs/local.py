@@ -102,7 +102,8 @@ def _context() -> ForkServerContext | SpawnContext:
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["holdfast.runs.work"])  # torch is imported once, not once a process
+    # Torch, and what its optimizers import when the first is made, are imported once, not once a process.
+    context.set_forkserver_preload(["holdfast.runs.work", "torch._dynamo"])
     return context
 
 
