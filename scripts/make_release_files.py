@@ -8,6 +8,7 @@ Done once for each release. What is there already stays as it is: it is what use
 import json
 import shutil
 import sys
+from contextlib import chdir
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -17,7 +18,7 @@ import holdfast
 from holdfast import ERACE, Learner, export_memory, mlp
 from holdfast.cli import main
 
-RELEASES = Path(__file__).parent.parent / "tests" / "releases"
+RELEASES = Path(__file__).resolve().parent.parent / "tests" / "releases"
 X = np.random.default_rng(0).standard_normal((40, 4)).astype(np.float32)
 Y = [f"class {number % 4}" for number in range(40)]
 
@@ -35,12 +36,11 @@ def make(folder: Path) -> None:
     (folder / "durable" / "lock").unlink()
     learner.save(folder / "learner.safetensors")
     export_memory(learner, folder / "memory.safetensors")
-    with TemporaryDirectory() as elsewhere:
-        file = Path(elsewhere) / "blobs.npz"
-        np.savez(file, train_x=X, train_y=np.arange(40) % 4, test_x=X, test_y=np.arange(40) % 4)
-        options = ["--method", "er-ace", "--memory", "10", "--seeds", "2", "--jobs", "1", "--out", elsewhere]
-        assert main(["run", "--stream", f"arrays:{file}:batch=10", *options]) == 0
-        shutil.copy(Path(elsewhere) / "runs.sqlite", folder)
+    with TemporaryDirectory() as elsewhere, chdir(elsewhere):
+        np.savez("blobs.npz", train_x=X, train_y=np.arange(40) % 4, test_x=X, test_y=np.arange(40) % 4)
+        options = ["--method", "er-ace", "--memory", "10", "--seeds", "2", "--jobs", "1", "--out", "."]
+        assert main(["run", "--stream", "arrays:blobs.npz:batch=10", *options]) == 0
+        shutil.copy("runs.sqlite", folder)
     told = {
         "x": X[:5].tolist(),
         "classes": learner.classes,
