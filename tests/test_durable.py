@@ -84,8 +84,10 @@ def test_a_step_that_fails_is_not_in_the_log(home: Path, monkeypatch: pytest.Mon
         assert learner.state_hash() == there == plain(2).state_hash()
 
 
-def test_interrupted_between_the_log_and_the_return(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The step is taken back here, but it is in the log: what follows must not build on that."""
+@pytest.mark.parametrize("change", ["observe", "ask", "forget"])
+def test_interrupted_between_the_log_and_the_return(change: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is taken back here, but it is in the log: what follows must not build on that."""
+    arguments: dict[str, tuple[Any, ...]] = {"observe": BATCHES[5], "ask": BATCHES[5][:1], "forget": ("k0",)}
     with opened(home) as learner:
         learner.observe(*BATCHES[0])
         commit = DurableLearner._commit
@@ -97,7 +99,7 @@ def test_interrupted_between_the_log_and_the_return(home: Path, monkeypatch: pyt
         with monkeypatch.context() as patch:
             patch.setattr(DurableLearner, "_commit", interrupted)
             with pytest.raises(KeyboardInterrupt):
-                learner.observe(*BATCHES[5])
+                getattr(learner, change)(*arguments[change])
         assert learner.state_hash() == plain(1).state_hash()
         learner.observe(*BATCHES[1])
     with holdfast.open(home) as learner:
@@ -143,6 +145,13 @@ def test_settings_that_do_not_fit_are_refused_and_change_nothing(
 
 
 def test_what_is_not_a_learners_folder_is_left_alone(tmp_path: Path) -> None:
+    with opened(tmp_path / "mine"):
+        (tmp_path / "mine" / "notes.txt").write_text("of no interest to it")
+    opened(tmp_path / "mine").close()
+    assert (tmp_path / "mine" / "notes.txt").exists()
+
+    tmp_path /= "not mine"
+    tmp_path.mkdir()
     (tmp_path / "thesis.tex").write_text("years of work")
     with pytest.raises(InputError, match=r"thesis\.tex"):
         opened(tmp_path)

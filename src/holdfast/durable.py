@@ -77,9 +77,12 @@ class DurableLearner(Learner):
     _home: Home | None = None  # none while the deeds of an earlier process are repeated
 
     def ask(self, x: Samples) -> Ticket:
-        if self._home is not None and self._home.log_is_full:
+        if self._home is None:
+            return super().ask(x)
+        if self._home.log_is_full:
             self.checkpoint()
-        return super().ask(x)
+        with self._home.all_or_nothing():
+            return super().ask(x)
 
     def checkpoint(self) -> None:
         """Writes the learner as it is; the log of changes starts anew."""

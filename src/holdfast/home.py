@@ -22,9 +22,10 @@ class Home:
         if folder.exists() and not folder.is_dir():
             raise InputError(f"{folder} is a file; a learner lives in a folder")
         files.make_folder(folder)
-        if strangers := sorted(file.name for file in folder.iterdir() if not OURS.fullmatch(file.name)):
-            raise InputError(f"{folder} is not the folder of a learner: there is {strangers[0]} in it")
         self.learner_file = folder / LEARNER
+        strangers = sorted(file.name for file in folder.iterdir() if not OURS.fullmatch(file.name))
+        if self.is_new and strangers:
+            raise InputError(f"{folder} is not the folder of a learner: there is {strangers[0]} in it")
         self._folder = folder
         self._sync_every = sync_every
         self._checkpoint_every = checkpoint_every
