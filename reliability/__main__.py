@@ -7,7 +7,7 @@ import time
 from rich.console import Console
 from rich.table import Table
 
-from reliability import crashes, cuts, damage, forgeries, kills, lives
+from reliability import crashes, cuts, damage, endurance, forgeries, growth, kills, lives, odds, readers
 from reliability.outcome import Figure, together
 
 FIGURES: dict[str, Figure] = {
@@ -28,7 +28,11 @@ FIGURES: dict[str, Figure] = {
     ),
     "R8": Figure("a forged file is refused or read, and nothing else happens", forgeries.forged_files),
     "R10": Figure("a flipped bit in a learner's files is noticed", damage.bits_flipped),
+    "R16": Figure("growth leaves old rows and their optimizer state as they are", growth.rows_stay),
     "R18": Figure("the same seed gives the same bits, in other processes too", kills.same_seed_twice),
+    "R19": Figure("a long stream takes no more memory, time or disk at its end", endurance.flat),
+    "R20": Figure("a reservoir holds each sample with equal probability", odds.reservoirs_are_fair),
+    "R22": Figure("asked while it learns, it answers as after one whole step", readers.answers_are_of_one_step),
     "R23": Figure(
         "a second process at one run or learner is refused at once and told by whom",
         together(kills.two_at_one_run, lives.two_at_one_learner),

@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 import torch
 
-from holdfast import checkpoint, files, learner, log, nets
+from holdfast import checkpoint, editions, files, learner, log, memory, nets
 from holdfast.files import Appendix
 from holdfast.home import Home
 from holdfast.runs.store import Store
-from reliability import crashes, cuts, damage, forgeries, homes
+from reliability import crashes, cuts, damage, endurance, forgeries, growth, homes, lives, odds, readers
 from reliability.__main__ import FIGURES
 from reliability.disk import FaultyDisk
 from reliability.outcome import Measure
@@ -122,6 +122,48 @@ def test_trust_is_noticed(
     monkeypatch.setattr(f"{function.__module__}.{function.__name__}", careless)
     monkeypatch.setattr(learner, "built_in", nets.built_in)
     assert any(trials_of(figure))
+
+
+@pytest.mark.parametrize(
+    ("function", "part", "instead", "figure"),
+    [
+        (nets._resize, "resized[:rows] = value[:rows]", "pass", growth.rows_stay),
+        (nets.Head.grow, "data[: len(parameter)] = parameter.detach()", "pass", growth.rows_stay),
+        (memory.Reservoir._admit, "rng.integers(0, arrival + 1)", "rng.integers(0, 9, n)", odds.reservoirs_are_fair),
+        (editions.Editions._current, "not edition.readers", "True", readers.answers_are_of_one_step),
+    ],
+)
+def test_a_careless_learner_is_noticed(
+    function: Function, part: str, instead: str, figure: Measure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"{function.__module__}.{function.__qualname__}", changed(function, part, instead))
+    assert any(trials_of(figure))
+
+
+def test_a_learner_that_lost_a_deed_or_did_another_is_noticed(tmp_path: Path) -> None:
+    with homes.opened(tmp_path) as learner:
+        for _ in range(4):
+            done = lives.deed(learner)
+    assert lives.flaw_at_the_end(tmp_path, done, more=0) is None
+    assert lives.flaw_at_the_end(tmp_path, done + 1, more=0) == "5 deeds acknowledged, 4 there"
+    with homes.opened(tmp_path) as learner:
+        learner.observe(*homes.batch(30))
+    assert lives.flaw_at_the_end(tmp_path, done + 1, more=0) == "after 5 deeds it is another learner"
+
+
+def test_what_grows_is_noticed() -> None:
+    def steady(value: float) -> list[float]:
+        return [value] * endurance.ROUNDS
+
+    calm = {"resident": steady(2**30), "seconds": steady(0.001), "disk": steady(5000)}
+    for name, value, told in (
+        ("resident", 2**30 + 2**21, "memory grew by 2.0 MiB"),
+        ("seconds", 0.0013, "1.30 times as long"),
+        ("disk", 10**6, "more bytes"),
+    ):
+        assert not any(endurance.flaws(**calm))
+        growing = calm[name][:30] + [value] * 20
+        assert told in " ".join(filter(None, endurance.flaws(**(calm | {name: growing}))))
 
 
 def test_what_a_forged_file_does_is_noticed(tmp_path: Path) -> None:

@@ -1,0 +1,66 @@
+"""Long streams: memory, time and disk stay what they were. Each in a process of its own: nothing else counts."""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from holdfast import ERACE, Learner, mlp
+from holdfast import open as open_learner
+from reliability.outcome import counted
+
+SAMPLES, BATCH = {1: 30_000}, 50
+ROUNDS = 50  # after each of which memory and disk are looked at
+PAGE = os.sysconf("SC_PAGE_SIZE")
+MOST_GROWTH, MOST_SLOWER = 2**20, 1.2
+COMMAND = "import sys; from reliability.endurance import endure; endure(int(sys.argv[1]), sys.argv[2])"
+
+
+@counted
+def flat(effort: int) -> Iterator[str | None]:
+    """From the first tenth on, memory grows by at most 1 MiB, and steps take as long at the end as they did."""
+    samples = SAMPLES.get(effort, 100_000 * effort)
+    for what in ("plain", "durable"):
+        with TemporaryDirectory() as name:
+            folder = "" if what == "plain" else str(Path(name) / "home")
+            command = [sys.executable, "-c", COMMAND, str(samples), folder]
+            told = json.loads(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
+        yield from (f"{what}, {samples} samples: {flaw}" if flaw else None for flaw in flaws(**told))
+
+
+def flaws(resident: list[float], seconds: list[float], disk: list[float]) -> Iterator[str | None]:
+    grown = max(resident) - resident[ROUNDS // 10]
+    yield f"memory grew by {grown / 2**20:.1f} MiB" if grown > MOST_GROWTH else None
+    tenth = len(seconds) // 10
+    slower = statistics.median(seconds[-tenth:]) / statistics.median(seconds[tenth : 2 * tenth])
+    yield f"steps take {slower:.2f} times as long" if slower > MOST_SLOWER else None
+    half = ROUNDS // 2
+    more = max(disk[half:]) - max(disk[:half])
+    yield f"{more} more bytes on the disk" if more > 2**14 else None
+
+
+def endure(samples: int, folder: str) -> None:
+    net, method = mlp((4,), width=8), ERACE()
+    home = open_learner(folder, net, method, memory=200, sync_every=1, checkpoint_every=50) if folder else None
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((40 * BATCH, 4)).astype(np.float32), rng.integers(0, 10, 40 * BATCH).tolist()
+    resident, seconds, disk = [], [], []
+    steps = samples // BATCH
+    with home or nullcontext(Learner(net, method, memory=200)) as learner:
+        for step in range(steps):
+            rows = slice(step % 40 * BATCH, (step % 40 + 1) * BATCH)
+            began = time.process_time()
+            learner.observe(x[rows], y[rows])
+            seconds.append(time.process_time() - began)
+            if step % (steps // ROUNDS) == 0:
+                resident.append(int(Path("/proc/self/statm").read_text().split()[1]) * PAGE)
+                disk.append(sum(file.stat().st_size for file in Path(folder).iterdir()) if folder else 0)
+    print(json.dumps({"resident": resident, "seconds": seconds, "disk": disk}))
