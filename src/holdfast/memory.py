@@ -12,6 +12,7 @@ from torch import Tensor
 from holdfast.batch import Batch
 from holdfast.class_index import Array, ClassIndex, Journal, Slots
 from holdfast.errors import InputError
+from holdfast.samples import equal_to_any
 
 _REPLACED_BY_GROWTH = ("capacity", "_counts", "_columns", "_index")
 
@@ -121,11 +122,7 @@ class Memory(ABC):
 
     def find(self, samples: Tensor) -> Slots:
         """The slots that hold one of these samples."""
-        if not len(self):
-            return np.empty(0, np.int64)
-        wanted = {sample.tobytes() for sample in samples.cpu().numpy()}
-        held = self._columns["x"][: len(self)]
-        return np.array([slot for slot, sample in enumerate(held) if sample.tobytes() in wanted], np.int64)
+        return equal_to_any(self._columns["x"][: len(self)] if self._columns else [], samples)
 
     @property
     def arrivals(self) -> NDArray[np.int64]:

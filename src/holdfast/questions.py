@@ -4,11 +4,11 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-import torch
 from torch import Tensor
 
 from holdfast.class_index import Journal
 from holdfast.errors import InputError, TicketError
+from holdfast.samples import equal_to_any
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Questions:
     def remove_samples(self, samples: Tensor, journal: Journal) -> None:
         """Questions about any of these samples."""
         journal.on_undo(partial(setattr, self, "_open", self._open))
-        self._open = {number: x for number, x in self._open.items() if not same_rows(x, samples).any()}
+        self._open = {number: x for number, x in self._open.items() if not len(equal_to_any(x.numpy(), samples))}
 
     def pack(self) -> tuple[dict[str, Tensor], dict[str, int]]:
         tensors = {f"questions/{number}": samples for number, samples in self._open.items()}
@@ -63,9 +63,3 @@ class Questions:
     def unpack(self, tensors: Mapping[str, Tensor], values: Mapping[str, int]) -> None:
         self.asked = values["asked"]
         self._open = {number: tensors[str(number)] for number in sorted(map(int, tensors))}
-
-
-def same_rows(rows: Tensor, others: Tensor) -> Tensor:
-    """Which rows equal one of the others, byte for byte."""
-    wanted = {other.numpy().tobytes() for other in others.cpu()}
-    return torch.tensor([row.numpy().tobytes() in wanted for row in rows.cpu()], dtype=torch.bool)

@@ -1,5 +1,8 @@
 """What may come as samples."""
 
+from collections.abc import Iterable
+from typing import Any
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -38,3 +41,9 @@ def as_tensor(x: Samples, like: Tensor | None) -> Tensor:
             f"this learner takes {tuple(like.shape[1:])} and {like.dtype}"
         )
     return samples
+
+
+def equal_to_any(held: Iterable[NDArray[Any]], samples: Tensor) -> NDArray[np.int64]:
+    """Which of those that are held equal one of the samples, byte for byte."""
+    wanted = {sample.tobytes() for sample in samples.cpu().numpy()}
+    return np.array([place for place, sample in enumerate(held) if sample.tobytes() in wanted], np.int64)
