@@ -4,6 +4,7 @@ import statistics
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 import holdfast
 from bench.ratio import Ratio, ratio, seconds
-from holdfast import ERACE, Learner, slim_resnet18
+from holdfast import ERACE, Learner, mlp, slim_resnet18
 from holdfast.sklearn import OnlineClassifier
 
 X = np.random.default_rng(0).integers(0, 256, (10, 3, 32, 32), np.uint8)
@@ -22,7 +23,20 @@ QUESTIONS = 300
 
 def bench() -> Iterator[Ratio]:
     yield from _shells()
+    yield from _on_a_tiny_net()
     yield _questions_while_learning()
+
+
+def _on_a_tiny_net() -> Iterator[Ratio]:
+    """Where the disk weighs most: a step takes about a millisecond, an fsync on a solid-state disk about as long."""
+    x = X[:, 0, 0, :8].astype(np.float32)
+    with TemporaryDirectory() as folder:
+        learners = {"plain": Learner(mlp((8,)), ERACE(), memory=200)}
+        for name, sync_every in (("each", 0.0), ("often", 0.1)):
+            learners[name] = holdfast.open(Path(folder) / name, mlp((8,)), ERACE(), memory=200, sync_every=sync_every)
+        times = seconds({name: partial(learner.observe, x, Y) for name, learner in learners.items()}, rounds=200)
+    yield Ratio("the same on a tiny net, synced each", ratio(times, "each", "plain"), 3)
+    yield Ratio("the same on a tiny net, synced every 100 ms", ratio(times, "often", "plain"), 1.3)
 
 
 def _shells() -> Iterator[Ratio]:
