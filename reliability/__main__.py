@@ -7,7 +7,7 @@ import time
 from rich.console import Console
 from rich.table import Table
 
-from reliability import crashes, cuts, damage, endurance, forgeries, growth, kills, lives, odds, readers
+from reliability import crashes, cuts, damage, endurance, forgeries, growth, interrupts, kills, lives, odds, readers
 from reliability.outcome import Figure, together
 
 FIGURES: dict[str, Figure] = {
@@ -28,6 +28,7 @@ FIGURES: dict[str, Figure] = {
     ),
     "R8": Figure("a forged file is refused or read, and nothing else happens", forgeries.forged_files),
     "R10": Figure("a flipped bit in a learner's files is noticed", damage.bits_flipped),
+    "R13": Figure("interrupted at any line, a learner is as before or after", interrupts.interrupted_anywhere),
     "R16": Figure("growth leaves old rows and their optimizer state as they are", growth.rows_stay),
     "R18": Figure("the same seed gives the same bits, in other processes too", kills.same_seed_twice),
     "R19": Figure("a long stream takes no more memory, time or disk at its end", endurance.flat),

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import FunctionType as Function
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -20,7 +21,7 @@ from holdfast import checkpoint, editions, files, learner, log, memory, nets
 from holdfast.files import Appendix
 from holdfast.home import Home
 from holdfast.runs.store import Store
-from reliability import crashes, cuts, damage, endurance, forgeries, growth, homes, lives, odds, readers
+from reliability import crashes, cuts, damage, endurance, forgeries, growth, homes, interrupts, lives, odds, readers
 from reliability.__main__ import FIGURES
 from reliability.disk import FaultyDisk
 from reliability.outcome import Measure
@@ -131,6 +132,7 @@ def test_trust_is_noticed(
         (nets.Head.grow, "data[: len(parameter)] = parameter.detach()", "pass", growth.rows_stay),
         (memory.Reservoir._admit, "rng.integers(0, arrival + 1)", "rng.integers(0, 9, n)", odds.reservoirs_are_fair),
         (editions.Editions._current, "not edition.readers", "True", readers.answers_are_of_one_step),
+        (learner.Learner._change, "journal.undo()", "pass", interrupts.interrupted_anywhere),
     ],
 )
 def test_a_careless_learner_is_noticed(
@@ -152,18 +154,17 @@ def test_a_learner_that_lost_a_deed_or_did_another_is_noticed(tmp_path: Path) ->
 
 
 def test_what_grows_is_noticed() -> None:
-    def steady(value: float) -> list[float]:
-        return [value] * endurance.ROUNDS
-
-    calm = {"resident": steady(2**30), "seconds": steady(0.001), "disk": steady(5000)}
-    for name, value, told in (
-        ("resident", 2**30 + 2**21, "memory grew by 2.0 MiB"),
-        ("seconds", 0.0013, "1.30 times as long"),
-        ("disk", 10**6, "more bytes"),
+    calm: dict[str, Any] = {"resident": [2**30] * 50, "slower": 1.1, "disk": [5000] * 50}
+    assert not any(endurance.flaws(**calm))
+    for growing, told in (
+        ({"resident": [2**30] * 49 + [2**30 + 2**21]}, "memory grew by 2.0 MiB"),
+        ({"slower": 1.3}, "1.30 times as long"),
+        ({"disk": [5000] * 49 + [10**6]}, "more bytes"),
     ):
-        assert not any(endurance.flaws(**calm))
-        growing = calm[name][:30] + [value] * 20
-        assert told in " ".join(filter(None, endurance.flaws(**(calm | {name: growing}))))
+        assert told in " ".join(filter(None, endurance.flaws(**(calm | growing))))
+    seconds = np.ones((100, 2))
+    seconds[90:] = 2.6, 2
+    assert endurance.slower_at_the_end(seconds) == 1.3
 
 
 def test_what_a_forged_file_does_is_noticed(tmp_path: Path) -> None:

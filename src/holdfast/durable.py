@@ -124,6 +124,12 @@ class DurableLearner(Learner):
             with self._home.all_or_nothing(), super()._change() as journal:
                 yield journal
 
+    def _take(self, question: deeds.Asked) -> int:
+        if self._home is None:
+            return super()._take(question)
+        with self._desk, self._home.all_or_nothing():
+            return super()._take(question)
+
     def _with_log(self, number: int) -> bytes:
         return self.serialized(log=number)
 

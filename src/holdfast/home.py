@@ -89,11 +89,11 @@ class Home:
     @contextmanager
     def all_or_nothing(self) -> Iterator[None]:
         """If what is done inside fails after it was kept, the log does not tell the truth and is not gone on with."""
-        kept, number = self._kept, self._number
+        before = self._log, self._log and self._log.size
         try:
             yield
         except BaseException:
-            if self._log is not None and (self._kept, self._number) != (kept, number):
+            if self._log is not None and (self._log, self._log.size) != before:
                 self._log.spoil()
             raise
 

@@ -111,9 +111,7 @@ class Learner:
             answers = self.predict(samples)
         except NothingLearned:
             answers = [None] * len(samples)
-        with self._desk:
-            self._commit(Asked(samples))
-            return Ticket(self.questions.add(samples), answers)
+        return Ticket(self._take(Asked(samples)), answers)
 
     def tell(self, ticket: Ticket | int, y: object, *, task: int | None = None) -> None:
         """The labels of a question have come: one step on its samples, which closes it."""
@@ -313,7 +311,7 @@ class Learner:
             with self._desk:
                 self._commit(deed)
                 if isinstance(deed, Told):
-                    self.questions.remove(deed.ticket)
+                    self.questions.remove(deed.ticket, journal)
 
     def _admit(self, samples: Tensor, labels: Sequence[Hashable], journal: Journal) -> Batch:
         """A batch with class indices, for which the head has rows."""
@@ -323,6 +321,11 @@ class Learner:
             journal.on_undo(self.net.head.restorer(self.optimizer))
             self._grow(samples)
         return Batch(samples.to(self.device), indices, task=self.task)
+
+    def _take(self, question: Asked) -> int:
+        with self._desk:
+            self._commit(question)
+            return self.questions.add(question.x)
 
     def _erase(self, slots: Slots, journal: Journal) -> int:
         self.memory.remove(slots, journal)

@@ -42,14 +42,14 @@ class Questions:
 
     def add(self, samples: Tensor) -> int:
         number = self.asked
-        self._open[number] = samples
-        self.asked += 1
-        while len(self._open) > self.room:
-            del self._open[next(iter(self._open))]
+        expired = list(self._open)[: len(self._open) + 1 - self.room]
+        still_open = {each: x for each, x in self._open.items() if each not in expired}
+        self._open, self.asked = still_open | {number: samples}, number + 1
         return number
 
-    def remove(self, ticket: Ticket | int) -> None:
-        self._open.pop(ticket.number if isinstance(ticket, Ticket) else ticket, None)
+    def remove(self, ticket: int, journal: Journal) -> None:
+        journal.on_undo(partial(setattr, self, "_open", self._open))
+        self._open = {number: x for number, x in self._open.items() if number != ticket}
 
     def remove_samples(self, samples: Tensor, journal: Journal) -> None:
         """Questions about any of these samples."""
