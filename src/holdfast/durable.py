@@ -15,8 +15,6 @@ from holdfast.home import Home
 from holdfast.learner import Learner, MakeOptimizer
 from holdfast.memory import Memory
 from holdfast.methods.base import Method
-from holdfast.questions import Ticket
-from holdfast.samples import Samples
 
 
 def open(
@@ -76,14 +74,6 @@ class DurableLearner(Learner):
 
     _home: Home | None = None  # none while the deeds of an earlier process are repeated
 
-    def ask(self, x: Samples) -> Ticket:
-        if self._home is None:
-            return super().ask(x)
-        if self._home.log_is_full:
-            self.checkpoint()
-        with self._home.all_or_nothing():
-            return super().ask(x)
-
     def checkpoint(self) -> None:
         """Writes the learner as it is; the log of changes starts anew."""
         if self._home is not None:
@@ -127,6 +117,8 @@ class DurableLearner(Learner):
     def _take(self, question: deeds.Asked) -> int:
         if self._home is None:
             return super()._take(question)
+        if self._home.log_is_full:
+            self.checkpoint()
         with self._desk, self._home.all_or_nothing():
             return super()._take(question)
 
