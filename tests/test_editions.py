@@ -167,8 +167,8 @@ def test_what_does_not_learn_is_not_copied() -> None:
     encoder = nn.Sequential(nn.Linear(6, 1000).requires_grad_(False), nn.ReLU(), nn.Linear(1000, 4))
     learner = Learner(encoder, ERACE(), memory=5)
     learner.observe(*batch(0))
-    with learner._editions.reading() as net:
-        frozen, trained = net.encoder.module[0], net.encoder.module[2]  # type: ignore[index]
+    with learner._editions.reading() as edition:
+        frozen, trained = edition.net.encoder.module[0], edition.net.encoder.module[2]  # type: ignore[index]
         assert frozen.weight is encoder[0].weight
         assert trained.weight is not encoder[2].weight
 

@@ -9,19 +9,22 @@ from typing import Any
 import torch
 
 from holdfast.errors import InputError
+from holdfast.labels import Labels
 from holdfast.nets import Net
 
 
 class Edition:
     """Its tensors stay as they are while somebody reads it. What does not learn is shared, not copied."""
 
-    def __init__(self, live: Net, optimizer: torch.optim.Optimizer) -> None:
+    def __init__(self, live: Net, labels: Labels, optimizer: torch.optim.Optimizer) -> None:
         shared = {id(p): p for p in live.parameters() if not p.requires_grad}
         try:
             self.net = copy.deepcopy(live, shared).eval()
         except Exception as error:
             raise InputError(f"the encoder cannot be copied, which answering while learning needs: {error}") from error
         self._live_net = live
+        self._live_labels = labels
+        self.labels, self.forgotten = labels.known, labels.forgotten
         self._optimizer = optimizer
         self._live, self._copies = _changing(live), _changing(self.net)
         self._optimizer_state: dict[torch.Tensor, dict[str, Any]] = {}
@@ -38,6 +41,7 @@ class Edition:
         if self._live:
             torch._foreach_copy_(self._copies, self._live)
         self.net.head.seen = self._live_net.head.seen
+        self.labels, self.forgotten = self._live_labels.known, self._live_labels.forgotten
         self._optimizer_state = {
             parameter: {k: v.clone() if isinstance(v, torch.Tensor) else v for k, v in state.items()}
             for parameter, state in self._optimizer.state.items()
@@ -59,8 +63,9 @@ class Editions:
     Tensors are used again once nobody reads them, because fresh memory costs more than the copy.
     """
 
-    def __init__(self, live: Net, optimizer: torch.optim.Optimizer) -> None:
+    def __init__(self, live: Net, labels: Labels, optimizer: torch.optim.Optimizer) -> None:
         self._live = live
+        self._labels = labels
         self._optimizer = optimizer
         self._all: list[Edition] = []
         self._latest: Edition | None = None
@@ -69,13 +74,13 @@ class Editions:
         self._door = Door()
 
     @contextmanager
-    def reading(self) -> Iterator[Net]:
-        """The net of the last whole step."""
+    def reading(self) -> Iterator[Edition]:
+        """That of the last whole step."""
         with self._door:
             edition = self._current()
             edition.readers += 1
         try:
-            yield edition.net
+            yield edition
         finally:
             with self._door:
                 edition.readers -= 1
@@ -96,7 +101,7 @@ class Editions:
         if self._latest is None or (self._stale and not self._learning):
             free = [edition for edition in self._all if edition is not self._latest and not edition.readers]
             with torch.inference_mode(False):
-                edition = free[0] if free else Edition(self._live, self._optimizer)
+                edition = free[0] if free else Edition(self._live, self._labels, self._optimizer)
                 edition.take()
             kept = {edition, self._latest, *free[:1]}
             self._all = [each for each in {*self._all, edition} if each in kept or each.readers]

@@ -22,7 +22,7 @@ FORGOTTEN = Forgotten()
 class Labels:
     """An append-only vocabulary: a label's index is its order of first appearance and never moves.
 
-    Others may read it while it changes: who reads `known` first and `forgotten` then never meets a label too few.
+    Who holds on to `known` and `forgotten` keeps what they said of the labels there were, whatever is forgotten since.
     """
 
     def __init__(self) -> None:

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -79,7 +79,7 @@ class Learner:
         self.optimizer = optimizer(self._trained) if optimizer else torch.optim.SGD(self._trained, lr=lr)
         self._augment = augment
         self._classes = classes
-        self._editions = Editions(self.net, self.optimizer)
+        self._editions = Editions(self.net, self.labels, self.optimizer)
         self.questions = Questions(questions)
         self._turn = Door()  # one change at a time
         self._desk = Door()  # one change of the open questions at a time
@@ -388,27 +388,28 @@ class Learner:
     def _scores(self, x: Samples) -> tuple[Tensor, Sequence[Hashable]]:
         """Of each class index, -inf for forgotten ones; and the labels behind the indices."""
         samples = as_tensor(x, self.like)
-        with self._predictor() as (scores_of, seen):
-            labels = self.labels.known  # before `forgotten`: see Labels
-            forgotten = [index for index in self.labels.forgotten if index < seen]
+        with self._predictor() as (scores_of, seen, labels, forgotten):
             if seen == len(forgotten):
                 raise NothingLearned("the learner knows no class yet; call observe(x, y) first")
             parts = [scores_of(part.to(self.device)) for part in torch.split(samples, CHUNK)]
         scores = torch.cat(parts).cpu() if len(samples) else torch.empty(0, seen)
-        scores[:, forgotten] = -torch.inf
+        scores[:, list(forgotten)] = -torch.inf
         return scores, labels
 
     @contextmanager
-    def _predictor(self) -> Iterator[tuple[Scores, int]]:
-        """Of the last whole step, and its number of classes. What answers from the memory takes turns with learning."""
+    def _predictor(self) -> Iterator[tuple[Scores, int, Sequence[Hashable], Set[int]]]:
+        """Of the last whole step, with its number of classes, their labels, and which of them are forgotten.
+
+        What answers from the memory takes turns with learning.
+        """
         if not self._answers_from_memory:
-            with self._editions.reading() as net:
-                yield net, net.seen
+            with self._editions.reading() as edition:
+                yield edition.net, edition.net.seen, edition.labels, edition.forgotten
         else:
             with self._turn:
                 if self._scores_of is None and self.net.seen:
                     self._scores_of = self.method.predictor(self.answering_net(), self.memory)
-                yield self._scores_of or self.net, self.net.seen
+                yield self._scores_of or self.net, self.net.seen, self.labels.known, self.labels.forgotten
 
 
 @contextmanager
