@@ -2,6 +2,7 @@
 
 import linecache
 import sys
+import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -103,11 +104,13 @@ def begun(folder: Path) -> DurableLearner:
 def flaw_of_going_on(
     learner: DurableLearner, deed: homes.Deed, interrupted: Interrupted, states: list[State]
 ) -> str | None:
-    try:
-        with interrupted:
-            deed(learner)
-    except Interrupt:
-        if learner.state_hash() not in states:
-            return "another state than may be there"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # a file just opened may be left to the garbage collector
+        try:
+            with interrupted:
+                deed(learner)
+        except Interrupt:
+            if learner.state_hash() not in states:
+                return "another state than may be there"
     learner.observe(*homes.batch(9))
     return None
