@@ -18,7 +18,7 @@ from holdfast import ERACE, Learner, mlp
 from holdfast import open as open_learner
 from reliability.outcome import counted
 
-SAMPLES, BATCH = {1: 30_000}, 50
+SAMPLES, BATCH = {1: 15_000}, 50
 ROUNDS = 50  # after each of which memory and disk are looked at
 PAGE = os.sysconf("SC_PAGE_SIZE")
 MOST_GROWTH, MOST_SLOWER = 2**20, 1.2

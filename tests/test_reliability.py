@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import torch
 
-from holdfast import checkpoint, editions, files, learner, log, memory, nets
+from holdfast import checkpoint, editions, files, learner, learner_state, log, memory, nets
 from holdfast.files import Appendix
 from holdfast.home import Home
 from holdfast.runs.store import Store
@@ -121,7 +121,7 @@ def test_trust_is_noticed(
 ) -> None:
     careless = changed(function, part, instead)
     monkeypatch.setattr(f"{function.__module__}.{function.__name__}", careless)
-    monkeypatch.setattr(learner, "built_in", nets.built_in)
+    monkeypatch.setattr(learner_state, "built_in", nets.built_in)
     assert any(trials_of(figure))
 
 
