@@ -41,6 +41,14 @@ def test_tickets_that_are_not_open() -> None:
     assert len(asked.questions) == 1
 
 
+def test_a_question_stays_open_as_long_as_there_is_room() -> None:
+    asked = learner(questions=10)
+    for number in range(25):
+        asked.ask(X[:1])
+        assert len(asked.questions) == min(number + 1, 10)
+        assert len(asked.questions[max(0, number - 9)]) == 1
+
+
 def test_what_is_refused_leaves_the_question_open() -> None:
     asked = learner()
     asked.observe(X, list("abababab"))

@@ -41,10 +41,8 @@ class Questions:
         return self._open[number]
 
     def add(self, samples: Tensor) -> int:
-        number = self.asked
-        expired = list(self._open)[: len(self._open) + 1 - self.room]
-        still_open = {each: x for each, x in self._open.items() if each not in expired}
-        self._open, self.asked = still_open | {number: samples}, number + 1
+        number, newest = self.asked, [*self._open.items(), (self.asked, samples)][-self.room :]
+        self._open, self.asked = dict(newest), number + 1
         return number
 
     def remove(self, ticket: int, journal: Journal) -> None:
