@@ -76,7 +76,7 @@ class Claim:
 
     def __init__(self, file: Path, title: str) -> None:
         self._file = file.resolve()
-        if self.held_here():
+        if _HELD_HERE.get(self._file) == os.getpid():  # after a fork it is the parent's
             raise InUse(title, os.getpid())
         try:
             self._claims = Claims(self._file)
@@ -89,9 +89,6 @@ class Claim:
             raise
         _HELD_HERE[self._file] = os.getpid()
         self.held = True
-
-    def held_here(self) -> bool:
-        return _HELD_HERE.get(self._file) == os.getpid()  # after a fork it is the parent's
 
     def release(self) -> None:
         if self.held:

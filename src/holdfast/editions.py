@@ -2,7 +2,7 @@
 
 import copy
 import threading
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,6 +16,9 @@ from holdfast.nets import Net
 class Edition:
     """Its tensors stay as they are while somebody reads it. What does not learn is shared, not copied."""
 
+    labels: list[Hashable]
+    forgotten: frozenset[int]
+
     def __init__(self, live: Net, labels: Labels, optimizer: torch.optim.Optimizer) -> None:
         shared = {id(p): p for p in live.parameters() if not p.requires_grad}
         try:
@@ -24,7 +27,6 @@ class Edition:
             raise InputError(f"the encoder cannot be copied, which answering while learning needs: {error}") from error
         self._live_net = live
         self._live_labels = labels
-        self.labels, self.forgotten = labels.known, labels.forgotten
         self._optimizer = optimizer
         self._live, self._copies = _changing(live), _changing(self.net)
         self._optimizer_state: dict[torch.Tensor, dict[str, Any]] = {}
@@ -126,4 +128,4 @@ class Door:
 
 
 def _changing(net: Net) -> list[Any]:
-    return [*(p for name, p in net.named_parameters() if p.requires_grad), *net.buffers()]
+    return [*(p for p in net.parameters() if p.requires_grad), *net.buffers()]

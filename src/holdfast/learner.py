@@ -165,10 +165,11 @@ class Learner:
         """
         scores, labels = self._scores(x)
         best = scores.max(1)
-        unknown = torch.zeros_like(best.values) if reject is None else best.values * self._temperature < reject
-        return [
-            None if far else labels[index] for index, far in zip(best.indices.tolist(), unknown.tolist(), strict=True)
-        ]
+        answers = [labels[index] for index in best.indices.tolist()]
+        if reject is None:
+            return answers
+        similar = (best.values * self._temperature >= reject).tolist()
+        return [answer if near else None for answer, near in zip(answers, similar, strict=True)]
 
     def predict_proba(self, x: Samples) -> NDArray[np.float32]:
         """The probability of each class in `classes`, one row a sample. Changes nothing."""
