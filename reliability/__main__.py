@@ -33,7 +33,14 @@ FIGURES: dict[str, Figure] = {
     "R18": Figure("the same seed gives the same bits, in other processes too", kills.same_seed_twice),
     "R19": Figure("a long stream takes no more memory, time or disk at its end", endurance.flat),
     "R20": Figure("a reservoir holds each sample with equal probability", odds.reservoirs_are_fair),
-    "R22": Figure("asked while it learns, it answers as after one whole step", readers.answers_are_of_one_step),
+    "R22": Figure(
+        "asked while it learns, it answers as after one whole step",
+        together(
+            readers.asked_all_the_time,
+            readers.asked_at_every_line_of_a_change,
+            readers.changed_at_every_line_of_an_answer,
+        ),
+    ),
     "R23": Figure(
         "a second process at one run or learner is refused at once and told by whom",
         together(kills.two_at_one_run, lives.two_at_one_learner),

@@ -1,60 +1,44 @@
 """An exception at any line of the package, as a signal may bring one, while something is done to a learner."""
 
-import linecache
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FrameType
-from typing import Any
 
-import holdfast
 from holdfast.durable import DurableLearner
 from reliability import homes
 from reliability.disk import FaultyDisk
+from reliability.lines import EveryLine, place_of, text_of
 from reliability.outcome import counted
 from reliability.stage import State, contents, put_back
-
-PACKAGE = str(Path(holdfast.__file__).parent)
 
 
 class Interrupt(BaseException):
     pass
 
 
-class Interrupted:
+class Interrupted(EveryLine):
     """Counts the lines of the package that are run inside, and interrupts before the one with this number.
 
     Not where a `with` or `try` begins or ends: Python takes notice of signals before and after that, but not there.
     """
 
     def __init__(self, at: int | None = None) -> None:
+        super().__init__(self._count)
         self.lines = 0
         self.where = ""
         self._at = at
 
-    def __enter__(self) -> "Interrupted":
-        sys.settrace(self._trace)
-        return self
-
-    def __exit__(self, *how: object) -> None:
-        sys.settrace(None)
-
-    def _trace(self, frame: FrameType, event: str, _: Any) -> Any:
-        if not frame.f_code.co_filename.startswith(PACKAGE):
-            return None
-        if event == "line" and not _line_of(frame).startswith(("with ", "try:")):
-            self.lines += 1
-            if self.lines == self._at:
-                self.where = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
-                sys.settrace(None)
-                raise Interrupt
-        return self._trace
-
-
-def _line_of(frame: FrameType) -> str:
-    return linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
+    def _count(self, frame: FrameType) -> None:
+        if text_of(frame).startswith(("with ", "try:")):
+            return
+        self.lines += 1
+        if self.lines == self._at:
+            self.where = place_of(frame)
+            sys.settrace(None)
+            raise Interrupt
 
 
 DEEDS: Mapping[str, homes.Deed] = {

@@ -1,6 +1,9 @@
+import os
+
+os.environ["OMP_NUM_THREADS"] = "1"  # read when torch is imported; torch.set_num_threads is for one thread alone
+
 import numpy as np
 import pytest
-import torch
 from hypothesis import settings
 
 from holdfast.datasets.base import Dataset
@@ -9,11 +12,6 @@ from holdfast.streams import Stream, split
 # The same examples every time, and no failure because the machine is busy.
 settings.register_profile("steady", derandomize=True, deadline=None, database=None)
 settings.load_profile("steady")
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _one_thread() -> None:
-    torch.set_num_threads(1)
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from holdfast import learner as learner_module
 from holdfast.class_index import Array, Journal
 from holdfast.cli import main
 from holdfast.memory import Memory
-from holdfast.methods import METHODS, Scores
+from holdfast.methods import METHODS, Moment
 from holdfast.nets import Net
 
 VARIANTS: dict[str, Method] = {
@@ -49,9 +49,9 @@ class GlobalRandomness(ER):
 
 @dataclass(frozen=True, kw_only=True)
 class LearnsFromQuestions(ER):
-    def predictor(self, net: Net, memory: Memory) -> Scores:
-        net.head.weight.data.mul_(1.001)
-        return super().predictor(net, memory)
+    def answering_net(self, at: Moment) -> Net:
+        at.net.head.weight.data.mul_(1.001)
+        return at.net
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,16 +3,16 @@
 import copy
 import threading
 from collections.abc import Callable
+from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from holdfast import ERACE, ICaRL, Learner, Method, mlp
-from holdfast.batch import Batch
+from holdfast import ERACE, SCR, GDumb, ICaRL, Learner, Method, mlp
 from holdfast.errors import NonFiniteError
-from holdfast.nets import Net
 
 X = np.random.default_rng(0).standard_normal((20, 6)).astype(np.float32)
 
@@ -28,14 +28,17 @@ def conv_net() -> nn.Module:
     return nn.Sequential(nn.Linear(6, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Dropout(0.1), nn.Linear(32, 16))
 
 
-class Gate(ERACE):
-    """Waits in the middle of a step."""
+def waits_in_its_loss(method: type[Method]) -> Method:
+    """Stops in the middle of a step."""
 
-    def loss(self, net: Net, new: Batch, old: Batch | None = None) -> Tensor:
-        loss = super().loss(net, new, old)
-        gates[0].set()
-        assert gates[1].wait(20)
-        return loss
+    class Waiting(method):  # type: ignore[misc, valid-type]
+        def loss(self, *parts: Any, **replayed: Any) -> Any:
+            loss = super().loss(*parts, **replayed)
+            gates[0].set()
+            assert gates[1].wait(20)
+            return loss
+
+    return Waiting()
 
 
 gates = [threading.Event(), threading.Event()]
@@ -47,7 +50,7 @@ def in_the_middle_of_a_step() -> "Callable[[Learner], threading.Thread]":
         gate.clear()
 
     def begin(learner: Learner) -> threading.Thread:
-        step = threading.Thread(target=learner.observe, args=batch(9))
+        step = threading.Thread(target=observe, args=(learner, 9))
         step.start()
         assert gates[0].wait(20)
         return step
@@ -55,19 +58,24 @@ def in_the_middle_of_a_step() -> "Callable[[Learner], threading.Thread]":
     return begin
 
 
-def gated() -> Learner:
-    learner = Learner(conv_net(), ERACE(), memory=50)
+def observe(learner: Learner, step: int) -> None:
+    learner.observe(*batch(step), task=step // 5)
+
+
+def taught(method: Method) -> Learner:
+    learner = Learner(conv_net(), method, memory=50)
     for step in range(9):
-        learner.observe(*batch(step))
-    learner.method = Gate()
+        observe(learner, step)
     return learner
 
 
 @pytest.mark.parametrize("asked_before", [True, False])
+@pytest.mark.parametrize("method", [ERACE, ICaRL, SCR])
 def test_a_question_in_the_middle_of_a_step_is_answered_at_once_from_before_it(
-    in_the_middle_of_a_step: Callable[[Learner], threading.Thread], asked_before: bool
+    in_the_middle_of_a_step: Callable[[Learner], threading.Thread], asked_before: bool, method: type[Method]
 ) -> None:
-    learner = gated()
+    learner = taught(method())
+    learner.method = waits_in_its_loss(method)
     before = copy.deepcopy(learner)
     if asked_before:
         learner.predict(X)
@@ -79,7 +87,7 @@ def test_a_question_in_the_middle_of_a_step_is_answered_at_once_from_before_it(
     gates[1].set()
     step.join()
     assert not np.array_equal(learner.predict_proba(X), before.predict_proba(X))
-    before.observe(*batch(9))
+    observe(before, 9)
     assert np.array_equal(learner.predict_proba(X), before.predict_proba(X))
 
 
@@ -173,22 +181,37 @@ def test_what_does_not_learn_is_not_copied() -> None:
         assert trained.weight is not encoder[2].weight
 
 
-def test_methods_that_answer_from_memory_take_turns_and_answer_rightly() -> None:
-    def taught(method: Method) -> Learner:
-        learner = Learner(mlp((6,)), method, memory=50)
-        for step in range(10):
-            learner.observe(*batch(step), task=step // 5)
-        return learner
+def test_the_copy_of_a_memory_is_not_kept() -> None:
+    learner = taught(ICaRL())
+    learner.predict(X)
+    with learner._editions.reading(memory=True) as edition:
+        assert edition.memory is learner.memory
 
+
+def test_a_copied_learner_answers_from_its_own_net_and_memory() -> None:
     learner = taught(ICaRL())
     right = learner.predict_proba(X)
-    answers = []
+    twin = copy.deepcopy(learner)
+    for step in range(9, 14):
+        observe(learner, step)
+        learner.predict(X)
+    assert np.array_equal(twin.predict_proba(X), right)
+    observe(twin, 9)
+    assert not np.array_equal(twin.predict_proba(X), right)
+
+
+def test_a_net_trained_to_answer_is_trained_once_a_step() -> None:
+    learner = Learner(mlp((6,)), GDumb(rounds=2), memory=20)
+    observe(learner, 0)
+    answers: list[np.ndarray] = []
     threads = [threading.Thread(target=lambda: answers.append(learner.predict_proba(X))) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert all(np.array_equal(answer, right) for answer in answers)
+    with patch.object(GDumb, "answering_net", autospec=True, side_effect=GDumb.answering_net) as training:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert training.call_count == 1
+    assert all(np.array_equal(answer, answers[0]) for answer in answers)
 
 
 def test_tensors_are_used_again_and_not_piled_up() -> None:

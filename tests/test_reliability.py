@@ -131,7 +131,16 @@ def test_trust_is_noticed(
         (nets._resize, "resized[:rows] = value[:rows]", "pass", growth.rows_stay),
         (nets.Head.grow, "data[: len(parameter)] = parameter.detach()", "pass", growth.rows_stay),
         (memory.Reservoir._admit, "rng.integers(0, arrival + 1)", "rng.integers(0, 9, n)", odds.reservoirs_are_fair),
-        (editions.Editions._current, "not edition.readers", "True", readers.answers_are_of_one_step),
+        (editions.Editions._current, "not edition.readers", "True", readers.changed_at_every_line_of_an_answer),
+        (editions.Edition.keep_memory, "self._live_memory.copy()", "self._live_memory", readers.asked_all_the_time),
+        (editions.Editions.storing, "True", "False", readers.asked_at_every_line_of_a_change),
+        (learner.Learner._scores, "edition.labels", "self.labels.known", readers.changed_at_every_line_of_an_answer),
+        (
+            learner.Learner._predictor,
+            "edition.net,",
+            "self.net,",
+            readers.asked_at_every_line_of_a_change,
+        ),
         (learner.Learner._change, "journal.undo()", "pass", interrupts.interrupted_anywhere),
     ],
 )

@@ -2,7 +2,7 @@
 
 import copy
 import threading
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,6 +10,8 @@ import torch
 
 from holdfast.errors import InputError
 from holdfast.labels import Labels
+from holdfast.memory import Memory
+from holdfast.methods.base import Scores
 from holdfast.nets import Net
 
 
@@ -18,8 +20,10 @@ class Edition:
 
     labels: list[Hashable]
     forgotten: frozenset[int]
+    memory: Memory  # the one in use, until `keep_memory`
+    _scores_of: Scores | None
 
-    def __init__(self, live: Net, labels: Labels, optimizer: torch.optim.Optimizer) -> None:
+    def __init__(self, live: Net, labels: Labels, memory: Memory, optimizer: torch.optim.Optimizer) -> None:
         shared = {id(p): p for p in live.parameters() if not p.requires_grad}
         try:
             self.net = copy.deepcopy(live, shared).eval()
@@ -27,11 +31,11 @@ class Edition:
             raise InputError(f"the encoder cannot be copied, which answering while learning needs: {error}") from error
         self._live_net = live
         self._live_labels = labels
+        self._live_memory = memory
         self._optimizer = optimizer
         self._live, self._copies = _changing(live), _changing(self.net)
         self._optimizer_state: dict[torch.Tensor, dict[str, Any]] = {}
-        for tensor in self._copies:
-            tensor.requires_grad_(False)
+        self._making = threading.Lock()
         self.readers = 0
 
     @torch.no_grad()
@@ -44,10 +48,24 @@ class Edition:
             torch._foreach_copy_(self._copies, self._live)
         self.net.head.seen = self._live_net.head.seen
         self.labels, self.forgotten = self._live_labels.known, self._live_labels.forgotten
+        self.memory, self._scores_of = self._live_memory, None
         self._optimizer_state = {
             parameter: {k: v.clone() if isinstance(v, torch.Tensor) else v for k, v in state.items()}
             for parameter, state in self._optimizer.state.items()
         }
+
+    def keep_memory(self) -> None:
+        """Its memory stays as it is too, until the predictor is made."""
+        if self._scores_of is None and self.memory is self._live_memory:
+            self.memory = self._live_memory.copy()
+
+    def predictor(self, make: Callable[["Edition"], Scores]) -> Scores:
+        """Made by whoever asks first."""
+        with self._making:
+            if self._scores_of is None:
+                self._scores_of = make(self)
+                self.memory = self._live_memory
+            return self._scores_of
 
     @torch.no_grad()
     def give_back(self) -> None:
@@ -65,21 +83,26 @@ class Editions:
     Tensors are used again once nobody reads them, because fresh memory costs more than the copy.
     """
 
-    def __init__(self, live: Net, labels: Labels, optimizer: torch.optim.Optimizer) -> None:
-        self._live = live
-        self._labels = labels
-        self._optimizer = optimizer
+    def __init__(self, live: Net, labels: Labels, memory: Memory, optimizer: torch.optim.Optimizer) -> None:
+        self._parts = live, labels, memory, optimizer
         self._all: list[Edition] = []
         self._latest: Edition | None = None
         self._stale = True
-        self._learning = False
-        self._door = Door()
+        self._storing = False
+        self._door = threading.Condition()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Editions":
+        return Editions(*copy.deepcopy(self._parts, memo))
 
     @contextmanager
-    def reading(self) -> Iterator[Edition]:
-        """That of the last whole step."""
+    def reading(self, *, memory: bool = False) -> Iterator[Edition]:
+        """That of the last whole step; with `memory`, for answers that are made from the memory of that step."""
         with self._door:
+            if memory:
+                self._door.wait_for(lambda: not self._storing)
             edition = self._current()
+            if memory:
+                edition.keep_memory()
             edition.readers += 1
         try:
             yield edition
@@ -92,18 +115,23 @@ class Editions:
         """Inside, the learning net changes, and the edition is what it was before."""
         with self._door:
             edition = self._current()
-            self._learning = True
         try:
             yield edition
         finally:
             with self._door:
-                self._learning, self._stale = False, True
+                self._storing, self._stale = False, True
+                self._door.notify_all()
+
+    def storing(self) -> None:
+        """From now to the end of the change the memory changes: who needs it as it was waits."""
+        with self._door:
+            self._storing = True
 
     def _current(self) -> Edition:
-        if self._latest is None or (self._stale and not self._learning):
+        if self._latest is None or self._stale:
             free = [edition for edition in self._all if edition is not self._latest and not edition.readers]
             with torch.inference_mode(False):
-                edition = free[0] if free else Edition(self._live, self._labels, self._optimizer)
+                edition = free[0] if free else Edition(*self._parts)
                 edition.take()
             kept = {edition, self._latest, *free[:1]}
             self._all = [each for each in {*self._all, edition} if each in kept or each.readers]

@@ -2,8 +2,8 @@
 
 import json
 import math
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from holdfast.augment import Augment
 from holdfast.batch import Batch, Task
 from holdfast.class_index import Journal, Slots
 from holdfast.deeds import Asked, Deed, Observed, Told
-from holdfast.editions import Door, Editions
+from holdfast.editions import Door, Edition, Editions
 from holdfast.errors import BatchError, InputError, NonFiniteError, NothingLearned
 from holdfast.labels import FORGOTTEN, Labels, encode
 from holdfast.learner_state import pack, restored
@@ -79,13 +79,12 @@ class Learner:
         self.optimizer = optimizer(self._trained) if optimizer else torch.optim.SGD(self._trained, lr=lr)
         self._augment = augment
         self._classes = classes
-        self._editions = Editions(self.net, self.labels, self.optimizer)
+        self._editions = Editions(self.net, self.labels, self.memory, self.optimizer)
         self.questions = Questions(questions)
         self._turn = Door()  # one change at a time
         self._desk = Door()  # one change of the open questions at a time
         self.like: Tensor | None = None  # an empty batch of the samples' shape and type, from the first batch on
         self._answering: Net | None = None  # made when asked for, until the next step
-        self._scores_of: Scores | None = None
 
     @property
     def classes(self) -> list[Hashable]:
@@ -154,6 +153,7 @@ class Learner:
         with self._change() as journal:
             samples = as_tensor(x, self.like)
             batch = self._admit(samples, self._check_labels(y, samples), journal)
+            self._editions.storing()
             self.memory.add(batch, generator(self.seed, "remember", self.memory.offered), journal)
             with self._desk:
                 self._commit(None)
@@ -292,7 +292,7 @@ class Learner:
         with self._turn, self._editions.changing() as before:
             journal.on_undo(partial(self._restore, len(self.labels), self.step, self.task, self.like))
             journal.on_undo(before.give_back)
-            self._answering = self._scores_of = None
+            self._answering = None
             try:
                 yield journal
             except BaseException:
@@ -307,6 +307,7 @@ class Learner:
             new = self._admit(deed.x, deed.y, journal)
             extra = self._update(new)
             if (kept := self.method.remember(self.net, replace(new, extra=extra))) is not None:
+                self._editions.storing()
                 self.memory.add(kept, self._rng("memory"), journal)
             self.step += 1
             with self._desk:
@@ -329,6 +330,7 @@ class Learner:
             return self.questions.add(question.x)
 
     def _erase(self, slots: Slots, journal: Journal) -> int:
+        self._editions.storing()
         self.memory.remove(slots, journal)
         self._commit(None)
         return len(slots)
@@ -382,35 +384,35 @@ class Learner:
 
     @property
     def _answers_from_memory(self) -> bool:
-        kind = type(self.method)
-        return kind.predictor is not Method.predictor or kind.answering_net is not Method.answering_net
+        return type(self.method).predictor is not Method.predictor or self._trains_to_answer
+
+    @property
+    def _trains_to_answer(self) -> bool:
+        return type(self.method).answering_net is not Method.answering_net
 
     @torch.inference_mode()
     def _scores(self, x: Samples) -> tuple[Tensor, Sequence[Hashable]]:
         """Of each class index, -inf for forgotten ones; and the labels behind the indices."""
         samples = as_tensor(x, self.like)
-        with self._predictor() as (scores_of, seen, labels, forgotten):
-            if seen == len(forgotten):
+        with self._reading() as edition:
+            seen = edition.net.seen
+            if seen == len(edition.forgotten):
                 raise NothingLearned("the learner knows no class yet; call observe(x, y) first")
+            scores_of = edition.predictor(self._predictor)
             parts = [scores_of(part.to(self.device)) for part in torch.split(samples, CHUNK)]
-        scores = torch.cat(parts).cpu() if len(samples) else torch.empty(0, seen)
-        scores[:, list(forgotten)] = -torch.inf
-        return scores, labels
+            scores = torch.cat(parts).cpu() if len(samples) else torch.empty(0, seen)
+            scores[:, list(edition.forgotten)] = -torch.inf
+            return scores, edition.labels
 
     @contextmanager
-    def _predictor(self) -> Iterator[tuple[Scores, int, Sequence[Hashable], Set[int]]]:
-        """Of the last whole step, with its number of classes, their labels, and which of them are forgotten.
+    def _reading(self) -> Iterator[Edition]:
+        """The edition of the last whole step. Training a net to answer takes turns with learning."""
+        turn = self._turn if self._trains_to_answer else nullcontext()
+        with turn, self._editions.reading(memory=self._answers_from_memory) as edition:
+            yield edition
 
-        What answers from the memory takes turns with learning.
-        """
-        if not self._answers_from_memory:
-            with self._editions.reading() as edition:
-                yield edition.net, edition.net.seen, edition.labels, edition.forgotten
-        else:
-            with self._turn:
-                if self._scores_of is None and self.net.seen:
-                    self._scores_of = self.method.predictor(self.answering_net(), self.memory)
-                yield self._scores_of or self.net, self.net.seen, self.labels.known, self.labels.forgotten
+    def _predictor(self, edition: Edition) -> Scores:
+        return self.method.predictor(self.answering_net() if self._trains_to_answer else edition.net, edition.memory)
 
 
 @contextmanager

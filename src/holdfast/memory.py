@@ -1,8 +1,10 @@
 """What the learner keeps of the past. Every operation costs O(batch + classes), whatever the capacity."""
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import partial
+from typing import Self
 
 import numpy as np
 import torch
@@ -148,6 +150,12 @@ class Memory(ABC):
         counts = state["class_counts"]
         self._index.make_room(len(counts), Journal())
         self._index.add(state["index"], np.repeat(np.arange(len(counts)), counts), Journal())
+
+    def copy(self) -> Self:
+        """Another that holds the same."""
+        twin = copy.copy(self)
+        twin.restore(self.state())
+        return twin
 
     @abstractmethod
     def _admit(self, incoming: dict[str, Array], rng: np.random.Generator, journal: Journal) -> None:

@@ -116,4 +116,6 @@ def _copy_methods(specs: Iterable[RunSpec], folder: Path) -> bool:
 
 
 def _work(job: Job, source: Source) -> Iterator[Event]:
+    import torch._dynamo  # noqa: F401 (what the first optimizer imports; not part of a run's time)
+
     yield from perform(job, lambda: source)
