@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli import main
-from holdfast.paper.setting import Setting
+from holdfast.paper import tuned
+from holdfast.paper.setting import HyperParameters, Setting
 from holdfast.runs.store import Store
 from tests.report.browser import Browser, chromium
 
@@ -20,6 +21,7 @@ class Fails(ERACE):
     def loss(self, net, new, old=None):
         raise RuntimeError("</script><script>document.title = 'owned'</script>")
 """
+TUNED = HyperParameters(0.01, "temperature=0.1")
 VOID = {"meta", "link", "input", "br", "img"}
 
 
@@ -43,7 +45,7 @@ class Tags(HTMLParser):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Miniatures of a table and a figure, a run of the paper's, ordinary runs, and one that failed."""
+    """Miniatures of a table, tuned too, and a figure, a run of the paper's, ordinary runs, and one that failed."""
     out = tmp_path_factory.mktemp("report")
     (out / NASTY).write_text(FAILS)
     to = ["--out", str(out), "--jobs", "1"]
@@ -52,15 +54,21 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert main([*plain, "--method", "er", "--method", "er-ace", "--seeds", "2"]) == 0
     assert main([*plain, "--method", f"{out / NASTY}:Fails", "--seeds", "1"]) == 1
     _pretend(Store(out / "runs.sqlite"))
+    for_what = {"dataset": "cifar10", "method": "er-aml", "augment": False}
+    chosen = {"chosen": TUNED._asdict()}
+    tuned.add(out, [{**for_what, **chosen, "miniature": miniature} for miniature in (True, False)])
+    assert main(["paper", "T7", "--quick", "--tuned", "--seeds", "1", "--only", "memory=20", *to]) == 0
     assert main(["report", str(out)]) == 0
     return out
 
 
 def _pretend(store: Store) -> None:
-    """Two seeds of ER as T7 has it, on data that are not on this disk."""
+    """Two seeds of ER as T7 has it, and one of ER-AML as it was tuned, on data that are not on this disk."""
     record = store.record(store.rows()[0]["id"])
-    for spec, acc in zip(Setting(method="er", memory=20).specs(2), (0.265, 0.269), strict=True):
-        store.keep(f"cafe{spec.seed}", {**record, **spec.as_json(), "title": spec.title, "acc": acc})
+    specs = Setting(method="er", memory=20).specs(2)
+    specs += Setting(method="er-aml", memory=20).specs(1, picks={("cifar10", "er-aml", False): TUNED})
+    for number, (spec, acc) in enumerate(zip(specs, (0.265, 0.269, 0.5), strict=True)):
+        store.keep(f"cafe{number}", {**record, **spec.as_json(), "title": spec.title, "acc": acc})
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +111,15 @@ def test_tags_are_closed_and_ids_unique(page: Path) -> None:
     check = Tags()
     check.feed(page.read_text())
     assert check.open == [] and len(check.ids) == len(set(check.ids))
+
+
+def test_runs_with_tuned_hyper_parameters_have_tables_of_their_own(page: Path, browser: Browser) -> None:
+    browser.open(page)
+    badges = "[...document.querySelectorAll('#T7-tuned-miniature .badge')].map(each => each.textContent)"
+    assert browser.run(badges) == ["tuned", "miniature"]
+    assert "tuned picks, from tuned.json" in browser.run("document.querySelector('#T7-tuned-miniature').textContent")
+    assert "50.0" in browser.run("document.querySelector('#T7-tuned').textContent")
+    assert "er-aml" not in browser.run("document.querySelector('#settings').textContent")
 
 
 def test_miniatures_are_marked_and_not_compared(page: Path, browser: Browser) -> None:

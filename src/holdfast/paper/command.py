@@ -40,7 +40,7 @@ def paper(options: argparse.Namespace) -> int:
     if options.seeds < 1:
         raise InputError(f"--seeds must be 1 or more, not {options.seeds}")
     wanted = _only(options.only)
-    picks = tuned.picks(options.out, miniature=options.quick) if options.tuned else {}
+    picks = tuned.needed(options.out, miniature=options.quick) if options.tuned else {}
     specs: dict[Setting, list[RunSpec]] = {
         setting: setting.specs(options.seeds, quick=options.quick, picks=picks)
         for name in names

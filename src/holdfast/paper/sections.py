@@ -4,9 +4,10 @@ import importlib.util
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
+from holdfast.paper import tuned
 from holdfast.paper.command import ARTIFACTS
 from holdfast.paper.figure import PaperFigure
-from holdfast.paper.setting import Setting
+from holdfast.paper.setting import Picks, Setting
 from holdfast.paper.table import MEASURES, Cell, PaperTable
 from holdfast.report.compare import Comparison, compare
 from holdfast.runs.match import kind, kind_of
@@ -18,6 +19,7 @@ class InStore:
 
     def __init__(self, load: Callable[[str], Record]) -> None:
         self.quick = False
+        self.picks: Picks = {}
         self._load = load
         self._runs: dict[Hashable, list[tuple[int, set[str], str]]] = {}
 
@@ -28,7 +30,7 @@ class InStore:
 
     def ids(self, setting: Setting) -> dict[int, str]:
         """By seed. Of several runs with one seed it is the one with the fewest probes."""
-        (spec,) = setting.specs(1, quick=self.quick)
+        (spec,) = setting.specs(1, quick=self.quick, picks=self.picks)
         able = [run for run in self._runs.get(kind(spec), []) if set(spec.probe) <= run[1]]
         return {seed: run for seed, _, run in sorted(able, key=lambda run: (run[0], -len(run[1])))}
 
@@ -54,6 +56,7 @@ class Section:
     title: str
     place: str
     miniature: bool
+    tuned: bool
     there: int
     wanted: int
     runs: list[str]
@@ -63,17 +66,21 @@ class Section:
 
     @property
     def key(self) -> str:
-        return self.name + ("-miniature" if self.miniature else "")
+        return "-".join([self.name, *self.badges])
+
+    @property
+    def badges(self) -> list[str]:
+        return ["tuned"] * self.tuned + ["miniature"] * self.miniature
 
 
-def sections(found: InStore, seeds: Mapping[str, int], *, quick: bool) -> list[Section]:
-    """`seeds` of all runs by their ids."""
-    found.quick = quick
+def sections(found: InStore, seeds: Mapping[str, int], *, quick: bool, picks: Picks | None = None) -> list[Section]:
+    """`seeds` of all runs by their ids. With `picks`, only what has runs with hyper-parameters of them."""
+    found.quick, found.picks = quick, picks or {}
     shown = []
     for artifact in ARTIFACTS.values():
         settings = set(artifact.settings())
         ids = [found.ids(setting) for setting in settings]
-        if any(ids):
+        if any(found.ids(setting) for setting in settings if picks is None or setting.own_pick(picks)):
             runs = sorted({run for of_setting in ids for run in of_setting.values()})
             there = sum(map(bool, ids))
             shown.append(_section(artifact, found, seeds, (there, len(settings), runs)))
@@ -83,7 +90,7 @@ def sections(found: InStore, seeds: Mapping[str, int], *, quick: bool) -> list[S
 def _section(
     artifact: PaperTable | PaperFigure, found: InStore, seeds: Mapping[str, int], extent: tuple[int, int, list[str]]
 ) -> Section:
-    head = artifact.name, artifact.title, artifact.place, found.quick, *extent
+    head = artifact.name, artifact.title, artifact.place, found.quick, bool(found.picks), *extent
     if isinstance(artifact, PaperFigure):
         drawable = importlib.util.find_spec("matplotlib") is not None
         return Section(*head, picture=artifact.svg(found) if drawable else None)
@@ -97,7 +104,8 @@ def _section(
         )
         for line, measures, rows in artifact.parts(cells)
     ]
-    return Section(*head, columns=columns, notes=artifact.notes)
+    notes = [*artifact.notes, tuned.note(artifact.settings(), found.picks)] if found.picks else artifact.notes
+    return Section(*head, columns=columns, notes=notes)
 
 
 def _by_seed(cell: Cell, seeds: Mapping[str, int]) -> dict[int, float]:

@@ -49,13 +49,17 @@ def add(folder: Path, choices: Sequence[Choice]) -> None:
 
 def picks(folder: Path, *, miniature: bool) -> Picks:
     """Miniatures are tuned by miniatures only, and nothing else is."""
-    if not file_in(folder).exists():
-        raise InputError(f"--tuned: there is no {file_in(folder)} yet; holdfast tune --out {folder} writes it")
     return {
         (choice["dataset"], choice["method"], choice["augment"]): _picked(choice)
         for choice in read(folder)
         if choice["miniature"] == miniature
     }
+
+
+def needed(folder: Path, *, miniature: bool) -> Picks:
+    if not file_in(folder).exists():
+        raise InputError(f"--tuned: there is no {file_in(folder)} yet; holdfast tune --out {folder} writes it")
+    return picks(folder, miniature=miniature)
 
 
 def note(settings: Sequence[Setting], picks: Picks) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 import holdfast
 from holdfast import files, methods
 from holdfast.errors import HoldfastError, InputError
+from holdfast.paper import tuned
 from holdfast.paper.sections import InStore, Section, sections
 from holdfast.report.figures import COLOURS, OTHER_COLOURS
 from holdfast.report.settings import chart, curves, settings
@@ -27,12 +28,13 @@ def report(options: argparse.Namespace) -> int:
     if importlib.util.find_spec("jinja2") is None:
         raise InputError("a report needs jinja2: pip install 'holdfast[report]'")
     file = options.out / "report.html"
-    files.write(file, page(opened(options), options.out.resolve().name).encode())
+    files.write(file, page(opened(options), options.out).encode())
     print(f"report: {file}")
     return 0
 
 
-def page(store: Store, name: str) -> str:
+def page(store: Store, folder: Path) -> str:
+    """`folder` has the store, and what was tuned, if anything."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
@@ -45,13 +47,13 @@ def page(store: Store, name: str) -> str:
     environment.filters["drawing"] = drawing
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     with store.kept_open():
-        content = _content(store)
+        content = _content(store, folder)
     parts = {part: (FOLDER / f"page.{part}").read_text(encoding="utf-8") for part in ("css", "js")}
-    template = environment.get_template("page.html")
-    return template.render(**content, **parts, name=name, palette=PALETTE, version=holdfast.__version__)
+    about = {"name": folder.resolve().name, "version": holdfast.__version__}
+    return environment.get_template("page.html").render(**content, **parts, **about, palette=PALETTE)
 
 
-def _content(store: Store) -> dict[str, Any]:
+def _content(store: Store, folder: Path) -> dict[str, Any]:
     load = lru_cache(RECORDS_AT_HAND)(store.record)
     found, runs, details = InStore(load), [], {}
     for row in store.rows():
@@ -62,12 +64,15 @@ def _content(store: Store) -> dict[str, Any]:
             found.add(record)
     seeds = {run["id"]: run["seed"] for run in runs}
     paper = sections(found, seeds, quick=False)
+    of_own_choice = sections(found, seeds, quick=False, picks=tuned.picks(folder, miniature=False))
     miniatures = sections(found, seeds, quick=True)
-    of_paper = {run for section in (*paper, *miniatures) for run in section.runs}
+    miniatures += sections(found, seeds, quick=True, picks=tuned.picks(folder, miniature=True))
+    of_paper = {run for section in (*paper, *of_own_choice, *miniatures) for run in section.runs}
     others = [run for run in runs if run["status"] == "done" and run["id"] not in of_paper]
     views = settings(others, load)
     return {
         "paper": paper,
+        "tuned": of_own_choice,
         "miniatures": miniatures,
         "verdicts": _verdicts(paper),
         "settings": views,
