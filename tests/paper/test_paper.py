@@ -110,3 +110,17 @@ def test_hyper_parameters_are_the_papers_picks() -> None:
         assert (str(spec.lr), spec.options.get("temperature")) == (lr, temperature)
     (spec,) = Setting(dataset="cifar100", method="der++", augment=True).specs(1)
     assert (spec.options, spec.lr) == ({"alpha": "0.25", "beta": "1.0"}, 0.01)
+
+
+def test_a_run_made_for_a_figure_serves_tables_too(tmp_path: Path) -> None:
+    to = ["--quick", "--seeds", "1", "--only", "method=er,memory=20", "--out", str(tmp_path)]
+    assert main(["paper", "F4", *to]) == 0
+    (made,) = Store(tmp_path / "runs.sqlite").rows()
+    assert made["probe"]
+    assert main(["paper", "T7", *to]) == 0
+    assert [row["id"] for row in Store(tmp_path / "runs.sqlite").rows()] == [made["id"]]
+    cells = json.loads((tmp_path / "paper" / "T7.json").read_text())
+    assert {run for cell in cells for run in cell["runs"]} == {made["id"]}
+    assert main(["paper", "T7", *to, "--fresh"]) == 0
+    made_again = Store(tmp_path / "runs.sqlite").rows()[-1]
+    assert not made_again["probe"] and made_again["acc"] == made["acc"]

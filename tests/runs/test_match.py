@@ -1,11 +1,18 @@
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from holdfast.runs.match import matches
+from holdfast.runs.match import Alike
 from holdfast.runs.spec import RunSpec
 
 SPEC = RunSpec(stream="cifar10", method="er-aml", options={"temperature": "0.2"}, probe=("drift",))
+
+
+def alike(record: dict[str, Any]) -> bool:
+    there = Alike()
+    there.add(record)
+    return there.of(SPEC) == {record["seed"]: record}
 
 
 def record(**changes: Any) -> dict[str, Any]:
@@ -24,7 +31,7 @@ def record(**changes: Any) -> dict[str, Any]:
     ],
 )
 def test_the_same_however_it_is_written(changes: dict[str, Any]) -> None:
-    assert matches(SPEC, record(**changes))
+    assert alike(record(**changes))
 
 
 @pytest.mark.parametrize(
@@ -47,4 +54,13 @@ def test_the_same_however_it_is_written(changes: dict[str, Any]) -> None:
     ],
 )
 def test_another_run(changes: dict[str, Any]) -> None:
-    assert not matches(SPEC, record(**changes))
+    assert not alike(record(**changes))
+
+
+def test_of_several_with_one_seed_the_one_with_the_fewest_probes() -> None:
+    there = Alike()
+    for number, probe in enumerate((["drift", "gradient"], ["drift"], ["drift", "alignment"], [])):
+        there.add(record(probe=probe, id=number))
+    assert there.of(SPEC)[0]["id"] == 1
+    assert there.of(replace(SPEC, probe=()))[0]["id"] == 3
+    assert there.of(replace(SPEC, probe=("gradient",)))[0]["id"] == 0

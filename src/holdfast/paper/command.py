@@ -3,7 +3,7 @@
 import argparse
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from holdfast.paper.table import PaperTable
 from holdfast.paper.tables import TABLES
 from holdfast.report.live import clock
 from holdfast.runs.command import cores, do_missing, say_what_is_missing
+from holdfast.runs.match import Alike
 from holdfast.runs.plan import Plan, plan
 from holdfast.runs.run import Run
 from holdfast.runs.spec import RunSpec
@@ -52,6 +53,8 @@ def paper(options: argparse.Namespace) -> int:
     }
     if not specs:
         raise InputError(f"--only {','.join(options.only)}: nothing of {', '.join(names)} is like that")
+    if not options.fresh:
+        specs = _with_probes_as_in_store(specs, Store(options.out / "runs.sqlite"))
     runs = [
         run for seed in range(options.seeds) for of_setting in specs.values() for run in of_setting if run.seed == seed
     ]
@@ -90,6 +93,19 @@ def _only(texts: Sequence[str]) -> dict[str, str]:
             raise UnknownName("field", field, Setting.__dataclass_fields__)
         wanted[field] = value.capitalize() if field == "augment" else value
     return wanted
+
+
+def _with_probes_as_in_store(specs: Mapping[Setting, Sequence[RunSpec]], store: Store) -> dict[Setting, list[RunSpec]]:
+    """A run that was made for a figure, with probes, is one for a table too."""
+    there = Alike()
+    for row in store.rows({"status": "done"}) if store.file.exists() else ():
+        there.add(row)
+
+    def as_there(spec: RunSpec) -> RunSpec:
+        found = there.of(spec).get(spec.seed)
+        return spec if found is None else replace(spec, probe=tuple(found["probe"]))
+
+    return {setting: [as_there(spec) for spec in of_setting] for setting, of_setting in specs.items()}
 
 
 def _look(runs: Sequence[RunSpec], options: argparse.Namespace) -> Sweep:

@@ -53,7 +53,12 @@ def draw_old_task(axes: Any, found: Found, settings: Sequence[Setting], probe: s
         curves = [old_task_curve(record, probe) for record in found(setting)]
         band(axes, [(x, smooth(y, SMOOTHED)) for x, y in curves if x], setting, title_of(setting))
     axes.set(xlabel="updates since the second task began")
-    axes.legend(frameon=False)
+
+
+def legend_above(figure: Any, columns: int = 2) -> None:
+    """Where it hides no curve."""
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, frameon=False, ncols=columns, loc="outside upper center", fontsize=6)
 
 
 def projected(record: Record) -> tuple[list[dict[str, Any]], np.ndarray[Any, Any]]:
@@ -85,6 +90,7 @@ def f1(figure: Any, found: Found) -> None:
             panel.set_title(f"{title_of(setting)}, {view['iteration']} updates after the switch")
     axes[0].legend(frameon=False, fontsize=6)
     draw_old_task(axes[2], found, FROM_ONE_MODEL[:2], "gradient")
+    axes[2].legend(frameon=False)
     axes[2].set(title="gradient on features of old classes", xscale="log", ylabel="norm")
     for setting in FROM_ONE_MODEL[:2]:
         band(axes[3], [around_switch(record) for record in found(setting)], setting, title_of(setting))
@@ -108,6 +114,7 @@ def f2(figure: Any, found: Found) -> None:
     axes = figure.subplots()
     draw_old_task(axes, found, [ERAML, ALL_NEGATIVES], "drift")
     axes.set(ylabel="distance moved in one update")
+    legend_above(figure)
 
 
 def f3(figure: Any, found: Found) -> None:
@@ -116,7 +123,7 @@ def f3(figure: Any, found: Found) -> None:
         band(axes, [against_compute(record) for record in found(setting)], setting, title_of(setting))
     axes.set(xlabel="tera multiply-adds so far", ylabel="accuracy on all classes, %")
     axes.ticklabel_format(axis="x", style="sci", scilimits=(-2, 3))
-    figure.legend(frameon=False, ncols=3, loc="outside upper center", fontsize=6)
+    legend_above(figure, columns=3)
 
 
 def against_compute(record: Record) -> tuple[list[float], list[float]]:
@@ -137,7 +144,7 @@ def f4(figure: Any, found: Found) -> None:
         curves = [tuple(zip(*probed(record, "current-task"), strict=True)) for record in found(setting)]
         band(axes, [(x, smooth([100 * v for v in y], SMOOTHED)) for x, y in curves], setting, title_of(setting))
     axes.set(xlabel="updates", ylabel="accuracy on the present task, %", ylim=(0, 100))
-    axes.legend(frameon=False)
+    legend_above(figure, columns=3)
 
 
 def f5(figure: Any, found: Found) -> None:
@@ -146,7 +153,7 @@ def f5(figure: Any, found: Found) -> None:
         bars = [alignment_by_task(record) for record in found(setting)]
         bars_drawn(axes, bars, number, len(F5.needs), setting)
     axes.set(xlabel="task", ylabel="best cosine similarity")
-    figure.legend(frameon=False, ncols=2, loc="outside upper center")
+    legend_above(figure)
 
 
 def alignment_by_task(record: Record) -> list[float]:
@@ -178,19 +185,21 @@ def f6(figure: Any, found: Found) -> None:
             bars = [[100 * records[seed][measure] for records in of_memory] for seed in range(seeds)]
             bars_drawn(axes, bars, number, len(methods), Setting(method=method))
         axes.set(xticks=[1, 2], xticklabels=[f"M = {memory}" for memory in memories], ylabel=name)
-    figure.legend(*axes.get_legend_handles_labels(), frameon=False, ncols=2, loc="outside upper center")
+    legend_above(figure)
 
 
 def f7(figure: Any, found: Found) -> None:
     axes = figure.subplots()
     draw_old_task(axes, found, [ER, ERACE, ALL_NEGATIVES, ERAML], "gradient")
     axes.set(ylabel="gradient norm, old classes", xscale="log")
+    legend_above(figure)
 
 
 def f8(figure: Any, found: Found) -> None:
     axes = figure.subplots()
     draw_old_task(axes, found, [ER, ERACE], "drift")
     axes.set(ylabel="distance moved in one update")
+    legend_above(figure)
 
 
 def f9(figure: Any, found: Found) -> None:

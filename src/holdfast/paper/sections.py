@@ -1,7 +1,7 @@
 """The paper as far as a store has it: every table and figure of which at least one run is there."""
 
 import importlib.util
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from holdfast.paper import tuned
@@ -10,7 +10,7 @@ from holdfast.paper.figure import PaperFigure
 from holdfast.paper.setting import Picks, Setting
 from holdfast.paper.table import MEASURES, Cell, PaperTable
 from holdfast.report.compare import Comparison, compare
-from holdfast.runs.match import kind, kind_of
+from holdfast.runs.match import Alike
 from holdfast.runs.store import Record
 
 
@@ -21,18 +21,15 @@ class InStore:
         self.quick = False
         self.picks: Picks = {}
         self._load = load
-        self._runs: dict[Hashable, list[tuple[int, set[str], str]]] = {}
+        self._rows = Alike()
 
-    def add(self, record: Record) -> None:
-        what = kind_of(record)
-        if what is not None:
-            self._runs.setdefault(what, []).append((record["seed"], set(record["probe"]), record["id"]))
+    def add(self, row: Record) -> None:
+        self._rows.add(row)
 
     def ids(self, setting: Setting) -> dict[int, str]:
-        """By seed. Of several runs with one seed it is the one with the fewest probes."""
+        """By seed."""
         (spec,) = setting.specs(1, quick=self.quick, picks=self.picks)
-        able = [run for run in self._runs.get(kind(spec), []) if set(spec.probe) <= run[1]]
-        return {seed: run for seed, _, run in sorted(able, key=lambda run: (run[0], -len(run[1])))}
+        return {seed: row["id"] for seed, row in self._rows.of(spec).items()}
 
     def __call__(self, setting: Setting) -> list[Record]:
         return [self._load(run) for run in self.ids(setting).values()]

@@ -61,7 +61,7 @@ def _content(store: Store, folder: Path) -> dict[str, Any]:
         runs.append(row)
         details[row["id"]] = _details(record)
         if row["status"] == "done":
-            found.add(record)
+            found.add(row)
     seeds = {run["id"]: run["seed"] for run in runs}
     paper = sections(found, seeds, quick=False)
     of_own_choice = sections(found, seeds, quick=False, picks=tuned.picks(folder, miniature=False))

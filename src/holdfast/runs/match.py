@@ -15,9 +15,21 @@ from holdfast.streams.named import TASKS, parse
 USUAL = {"order": "split", "batch": 10.0, "distinct": 2.0, "share": 100.0, "rehearsal": "steady"}
 
 
-def matches(spec: RunSpec, record: Record) -> bool:
-    """Whether a record is what the spec asks for, but for the seed. It may have more probes: they change nothing."""
-    return set(spec.probe) <= set(record["probe"]) and kind(spec) == kind_of(record)
+class Alike:
+    """Records by what was asked for."""
+
+    def __init__(self) -> None:
+        self._records: dict[Hashable, list[Record]] = {}
+
+    def add(self, record: Record) -> None:
+        what = kind_of(record)
+        if what is not None:
+            self._records.setdefault(what, []).append(record)
+
+    def of(self, spec: RunSpec) -> dict[int, Record]:
+        """By seed, whatever the spec's is. Those with more probes are as good, but come last: probes change nothing."""
+        able = [record for record in self._records.get(kind(spec), []) if set(spec.probe) <= set(record["probe"])]
+        return {record["seed"]: record for record in sorted(able, key=lambda r: (r["seed"], -len(r["probe"])))}
 
 
 def kind_of(record: Record) -> Hashable | None:
