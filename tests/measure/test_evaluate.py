@@ -15,6 +15,21 @@ def taught(stream: Stream, steps: int) -> Learner:
     return learner
 
 
+@pytest.mark.parametrize("slices", [1, 4])
+def test_how_many_samples_it_looks_at_along_a_stream(stream: Stream, slices: int) -> None:
+    evaluator = Evaluator(stream, Schedule(every=5, slices=slices), seed=0)
+    learner = Learner(mlp((8,), width=16), ERACE(), memory=30)
+    looked_at = 0
+    for i in range(len(stream)):
+        x, y, _ = stream.batch(i)
+        learner.observe(x, y)
+        if evaluator.due(i + 1):
+            looked_at += sum(evaluator.evaluate(learner, evaluator.scores(learner), seen=0).total)
+    assert evaluator.samples(anytime=True) == looked_at
+    assert evaluator.samples(anytime=False) == len(stream.dataset.test_y)
+    assert evaluator.seconds(learner) > 0
+
+
 def test_the_slices_of_a_rotation_are_the_whole_test_set(stream: Stream) -> None:
     """With a model that stands still, K rotating evaluations add up to one exact evaluation."""
     learner = taught(stream, 12)

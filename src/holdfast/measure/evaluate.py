@@ -1,5 +1,7 @@
 """Anytime evaluation. It records counts per class, never ratios, and cannot touch training."""
 
+import time
+from bisect import bisect_left
 from dataclasses import dataclass
 
 import numpy as np
@@ -96,6 +98,26 @@ class Evaluator:
             correct=tuple(np.bincount(truth[answers == truth], minlength=self._classes).tolist()),
             total=tuple(np.bincount(truth, minlength=self._classes).tolist()),
         )
+
+    def samples(self, *, anytime: bool) -> int:
+        """How many are looked at along the whole stream, or at its end alone."""
+        ends = sorted(self.stream.task_ends)
+        steps = [step for step in range(1, len(self.stream) + 1) if self.due(step)] if anytime else ends[-1:]
+        total = 0
+        for step in steps:
+            turn = None if step in self.stream.task_ends else step // self.schedule.every
+            met = self.stream.tasks[: bisect_left(ends, step) + 1]
+            total += sum(len(self._rows(label, turn)) for task in met for label in task)
+        return total
+
+    def seconds(self, learner: Learner) -> float:
+        """About how long answers along the whole stream would take, from one batch of them."""
+        rows = np.arange(min(BATCH, len(self._truth)))
+        scores = self._fast_net(learner.net)
+        self._answers(learner, scores, rows)
+        start = time.perf_counter()
+        self._answers(learner, scores, rows)
+        return (time.perf_counter() - start) / len(rows) * self.samples(anytime=learner.method.anytime)
 
     def agreement(self, learner: Learner, samples: int = 500) -> float:
         """The share of test samples for which the fast net answers as the learner's own does."""

@@ -150,7 +150,7 @@ def _render(
 
 
 def _estimate(console: Console, runs: Sequence[RunSpec], options: argparse.Namespace) -> int:
-    """From a few updates of each kind of run on this machine."""
+    """From a few updates and answers of each kind of run on this machine."""
     plans = _look(runs, options)
     kinds: dict[object, float] = {}
     total = 0.0
@@ -162,7 +162,7 @@ def _estimate(console: Console, runs: Sequence[RunSpec], options: argparse.Names
     jobs = options.jobs or cores()
     console.print(
         f"{len(plans.missing())} of {len(plans.ids)} runs are missing: "
-        f"about {clock(total / jobs)} (h:mm:ss) with {jobs} at a time, without probes"
+        f"about {clock(total / jobs)} (h:mm:ss) with {jobs} at a time; probes, and nets trained to answer, come on top"
     )
     return 0
 
@@ -174,4 +174,5 @@ def _seconds(planned: Plan) -> float:
     start = time.perf_counter()
     for _ in range(UPDATES_TO_TIME):
         run.advance()
-    return (time.perf_counter() - start) / UPDATES_TO_TIME * len(run.stream)
+    updates = (time.perf_counter() - start) / UPDATES_TO_TIME * len(run.stream)
+    return updates + planned.evaluator(run.stream).seconds(run.learner)
