@@ -165,8 +165,11 @@ def test_runs_are_listed_shown_exported_and_removed(own: list[str], capsys: pyte
     assert main(["runs", "show", first[:6], *at]) == 0
     assert f'"id": "{first}"' in capsys.readouterr().out
     assert main(["runs", "export", "--json", "one.json", "--where", "seed=0", *at]) == 0
+    (exported,) = json.loads(Path("one.json").read_text())
+    Path("one.json").write_text(json.dumps([{**exported, "finished": "2001-02-03 04:05:06"}]))
     assert main(["runs", "rm", first, *at]) == 0
     assert main(["runs", "import", "one.json", *at]) == 0
+    assert Store(Path("out/runs.sqlite")).record(first)["finished"] == "2001-02-03 04:05:06"
     assert main(["runs", "import", "one.json", *at]) == 0
     assert "0 runs taken in, 1 were there already" in capsys.readouterr().out
     assert main([*own, "--seeds", "2", "--method", "er"]) == 0

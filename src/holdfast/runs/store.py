@@ -78,6 +78,8 @@ class Store:
         fields = {name: record.get(name) for name in FIELDS}
         more = {k: v for k, v in record.items() if k not in FIELDS and k not in NOT_IN_MORE}
         row = {"id": run, "status": status, "why": why, **fields, "more": more}
+        if record.get("finished"):  # in another store
+            row["finished"] = record["finished"]
         evaluations = [
             (run, e["step"], e["seen"], e["aa"], _json(e["correct"]), _json(e["total"]), e.get("macs"))
             for e in record.get("evaluations", [])
