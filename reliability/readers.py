@@ -98,7 +98,7 @@ def each_case(trials: Callable[[Method, Question, int], Iterator[str | None]]) -
 @each_case
 def asked_all_the_time(method: Method, question: Question, effort: int) -> Iterator[str | None]:
     """Each answer is, bit for bit, what the learner answers between two changes."""
-    changes = 60 * effort
+    changes = 30 * effort
     learner, right = new(method), Right(method, question)
     change(learner, 0)
     found: list[object] = []
@@ -150,7 +150,7 @@ def changed_at_every_line_of_an_answer(method: Method, question: Question, effor
     changes = range(NEW_CLASS, FORGETS + 2)
     make_all(range(changes.start), learner)
     possible = right.after(changes.stop)[changes.start - 1 :]
-    for line in count(1, max(1, 11 - effort)):
+    for line in count(1, max(1, 7 - effort)):
         twin = copy.deepcopy(learner)
         with Meanwhile(partial(make_all, changes, twin), line) as meanwhile:
             answer = answer_of(twin, question)

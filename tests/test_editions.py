@@ -175,7 +175,7 @@ def test_what_does_not_learn_is_not_copied() -> None:
     encoder = nn.Sequential(nn.Linear(6, 1000).requires_grad_(False), nn.ReLU(), nn.Linear(1000, 4))
     learner = Learner(encoder, ERACE(), memory=5)
     learner.observe(*batch(0))
-    with learner._editions.reading() as edition:
+    with learner.editions.reading() as edition:
         frozen, trained = edition.net.encoder.module[0], edition.net.encoder.module[2]  # type: ignore[index]
         assert frozen.weight is encoder[0].weight
         assert trained.weight is not encoder[2].weight
@@ -184,7 +184,7 @@ def test_what_does_not_learn_is_not_copied() -> None:
 def test_the_copy_of_a_memory_is_not_kept() -> None:
     learner = taught(ICaRL())
     learner.predict(X)
-    with learner._editions.reading(memory=True) as edition:
+    with learner.editions.reading(memory=True) as edition:
         assert edition.memory is learner.memory
 
 
@@ -219,4 +219,4 @@ def test_tensors_are_used_again_and_not_piled_up() -> None:
     for _ in range(20):
         learner.observe(*batch(0))
         learner.predict(X)
-    assert len(learner._editions._all) <= 3
+    assert len(learner.editions._all) <= 3

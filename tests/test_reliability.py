@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import torch
 
-from holdfast import checkpoint, editions, files, learner, learner_state, log, memory, nets
+from holdfast import answers, checkpoint, editions, files, learner, learner_state, log, memory, nets
 from holdfast.files import Appendix
 from holdfast.home import Home
 from holdfast.runs.store import Store
@@ -134,13 +134,8 @@ def test_trust_is_noticed(
         (editions.Editions._current, "not edition.readers", "True", readers.changed_at_every_line_of_an_answer),
         (editions.Edition.keep_memory, "self._live_memory.copy()", "self._live_memory", readers.asked_all_the_time),
         (editions.Editions.storing, "True", "False", readers.asked_at_every_line_of_a_change),
-        (learner.Learner._scores, "edition.labels", "self.labels.known", readers.changed_at_every_line_of_an_answer),
-        (
-            learner.Learner._predictor,
-            "edition.net,",
-            "self.net,",
-            readers.asked_at_every_line_of_a_change,
-        ),
+        (answers.scores, "edition.labels", "learner.labels.known", readers.changed_at_every_line_of_an_answer),
+        (answers._predictor, "edition.net", "learner.net", readers.asked_at_every_line_of_a_change),
         (learner.Learner._change, "journal.undo()", "pass", interrupts.interrupted_anywhere),
     ],
 )
@@ -208,7 +203,7 @@ def only(scene: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def changed(function: Function, part: str, instead: str) -> Any:
     """A function or method, with a part of it exchanged."""
     function = inspect.unwrap(function)
-    source = textwrap.dedent(inspect.getsource(function))
+    source = "from __future__ import annotations\n" + textwrap.dedent(inspect.getsource(function))
     assert part in source
     found: dict[str, Any] = {}
     exec(source.replace(part, instead), function.__globals__, found)

@@ -1,9 +1,8 @@
 """The learner: observe labelled batches as they come, predict at any time."""
 
 import json
-import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,24 +13,23 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from holdfast import checkpoint, files
+from holdfast import answers, checkpoint, files
 from holdfast.augment import Augment
 from holdfast.batch import Batch, Task
 from holdfast.class_index import Journal, Slots
 from holdfast.deeds import Asked, Deed, Observed, Told
-from holdfast.editions import Door, Edition, Editions
+from holdfast.editions import Door, Editions
 from holdfast.errors import BatchError, InputError, NonFiniteError, NothingLearned
 from holdfast.labels import FORGOTTEN, Labels, encode
 from holdfast.learner_state import pack, restored
 from holdfast.memory import Memory
-from holdfast.methods.base import Method, Moment, Scores
-from holdfast.nets import HEADS, CosineHead, Net, recipe
+from holdfast.methods.base import Method, Moment
+from holdfast.nets import HEADS, Net, recipe
 from holdfast.questions import Questions, Ticket
 from holdfast.samples import Samples, as_tensor
 from holdfast.seeds import generator, torch_seeded
 
 MakeOptimizer = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
-CHUNK = 256
 
 
 class Learner:
@@ -79,7 +77,7 @@ class Learner:
         self.optimizer = optimizer(self._trained) if optimizer else torch.optim.SGD(self._trained, lr=lr)
         self._augment = augment
         self._classes = classes
-        self._editions = Editions(self.net, self.labels, self.memory, self.optimizer)
+        self.editions = Editions(self.net, self.labels, self.memory, self.optimizer)
         self.questions = Questions(questions)
         self._turn = Door()  # one change at a time
         self._desk = Door()  # one change of the open questions at a time
@@ -107,10 +105,10 @@ class Learner:
         if len(samples) == 0:
             raise BatchError("x is empty; a question needs at least one sample")
         try:
-            answers = self.predict(samples)
+            now = self.predict(samples)
         except NothingLearned:
-            answers = [None] * len(samples)
-        return Ticket(self._take(Asked(samples)), answers)
+            now = [None] * len(samples)
+        return Ticket(self._take(Asked(samples)), now)
 
     def tell(self, ticket: Ticket | int, y: object, *, task: int | None = None) -> None:
         """The labels of a question have come: one step on its samples, which closes it."""
@@ -153,7 +151,7 @@ class Learner:
         with self._change() as journal:
             samples = as_tensor(x, self.like)
             batch = self._admit(samples, self._check_labels(y, samples), journal)
-            self._editions.storing()
+            self.editions.storing()
             self.memory.add(batch, generator(self.seed, "remember", self.memory.offered), journal)
             with self._desk:
                 self._commit(None)
@@ -163,34 +161,27 @@ class Learner:
 
         With `reject`, the answer is None where no class is that similar; `rejection_threshold` finds a value.
         """
-        scores, labels = self._scores(x)
+        scores, labels = answers.scores(self, x)
         best = scores.max(1)
-        answers = [labels[index] for index in best.indices.tolist()]
+        found = [labels[index] for index in best.indices.tolist()]
         if reject is None:
-            return answers
-        similar = (best.values * self._temperature >= reject).tolist()
-        return [answer if near else None for answer, near in zip(answers, similar, strict=True)]
+            return found
+        similar = (best.values * answers.temperature(self) >= reject).tolist()
+        return [label if near else None for label, near in zip(found, similar, strict=True)]
 
     def predict_proba(self, x: Samples) -> NDArray[np.float32]:
         """The probability of each class in `classes`, one row a sample. Changes nothing."""
-        scores, labels = self._scores(x)
+        scores, labels = answers.scores(self, x)
         known = [index for index, label in enumerate(labels[: scores.shape[1]]) if label is not FORGOTTEN]
         return scores[:, known].softmax(1).float().numpy()
 
     def similarity(self, x: Samples) -> NDArray[np.float32]:
         """Of each sample to the class that it is most similar to: a cosine, so from -1 to 1."""
-        return (self._scores(x)[0].amax(1) * self._temperature).float().numpy()
+        return (answers.scores(self, x)[0].amax(1) * answers.temperature(self)).float().numpy()
 
     def rejection_threshold(self, accept: float = 0.95) -> float:
         """The similarity that this share of the samples in memory reaches."""
-        if not 0 < accept < 1:
-            raise InputError(f"accept must be between 0 and 1, not {accept}")
-        with self._turn:
-            if len(self.memory) == 0:
-                raise NothingLearned("the memory is empty: there is nothing to find a threshold from")
-            parts = np.array_split(np.arange(len(self.memory)), math.ceil(len(self.memory) / CHUNK))
-            reached = [self.similarity(self.memory.at(part).x) for part in parts]
-        return float(np.quantile(np.concatenate(reached), 1 - accept))
+        return answers.rejection_threshold(self, accept)
 
     def answering_net(self) -> Net:
         """The net that answers questions in the present state."""
@@ -289,7 +280,7 @@ class Learner:
     def _change(self) -> Iterator[Journal]:
         """What is done inside happens completely or, with an exception, not at all."""
         journal = Journal()
-        with self._turn, self._editions.changing() as before:
+        with self._turn, self.editions.changing() as before:
             journal.on_undo(partial(self._restore, len(self.labels), self.step, self.task, self.like))
             journal.on_undo(before.give_back)
             self._answering = None
@@ -307,7 +298,7 @@ class Learner:
             new = self._admit(deed.x, deed.y, journal)
             extra = self._update(new)
             if (kept := self.method.remember(self.net, replace(new, extra=extra))) is not None:
-                self._editions.storing()
+                self.editions.storing()
                 self.memory.add(kept, self._rng("memory"), journal)
             self.step += 1
             with self._desk:
@@ -330,7 +321,7 @@ class Learner:
             return self.questions.add(question.x)
 
     def _erase(self, slots: Slots, journal: Journal) -> int:
-        self._editions.storing()
+        self.editions.storing()
         self.memory.remove(slots, journal)
         self._commit(None)
         return len(slots)
@@ -371,48 +362,6 @@ class Learner:
         self.step = step
         self.task = task
         self.like = like
-
-    @property
-    def _temperature(self) -> float:
-        """What turns a score into a cosine similarity."""
-        if not isinstance(self.net.head, CosineHead) or self._answers_from_memory:
-            name = type(self.method).__name__
-            raise InputError(
-                f"only answers of a cosine head tell how similar a class is; {name}(head='cosine') has one"
-            )
-        return self.net.head.temperature
-
-    @property
-    def _answers_from_memory(self) -> bool:
-        return type(self.method).predictor is not Method.predictor or self._trains_to_answer
-
-    @property
-    def _trains_to_answer(self) -> bool:
-        return type(self.method).answering_net is not Method.answering_net
-
-    @torch.inference_mode()
-    def _scores(self, x: Samples) -> tuple[Tensor, Sequence[Hashable]]:
-        """Of each class index, -inf for forgotten ones; and the labels behind the indices."""
-        samples = as_tensor(x, self.like)
-        with self._reading() as edition:
-            seen = edition.net.seen
-            if seen == len(edition.forgotten):
-                raise NothingLearned("the learner knows no class yet; call observe(x, y) first")
-            scores_of = edition.predictor(self._predictor)
-            parts = [scores_of(part.to(self.device)) for part in torch.split(samples, CHUNK)]
-            scores = torch.cat(parts).cpu() if len(samples) else torch.empty(0, seen)
-            scores[:, list(edition.forgotten)] = -torch.inf
-            return scores, edition.labels
-
-    @contextmanager
-    def _reading(self) -> Iterator[Edition]:
-        """The edition of the last whole step. Training a net to answer takes turns with learning."""
-        turn = self._turn if self._trains_to_answer else nullcontext()
-        with turn, self._editions.reading(memory=self._answers_from_memory) as edition:
-            yield edition
-
-    def _predictor(self, edition: Edition) -> Scores:
-        return self.method.predictor(self.answering_net() if self._trains_to_answer else edition.net, edition.memory)
 
 
 @contextmanager
