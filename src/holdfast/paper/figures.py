@@ -61,6 +61,11 @@ def legend_above(figure: Any, columns: int = 2) -> None:
     figure.legend(handles, labels, frameon=False, ncols=columns, loc="outside upper center", fontsize=6)
 
 
+def legend_inside(axes: Any) -> None:
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(frameon=False, fontsize=6)
+
+
 def projected(record: Record) -> tuple[list[dict[str, Any]], np.ndarray[Any, Any]]:
     """The looks at the second task, and the two main directions of all features and prototypes together."""
     looks = [value for _, value in probed(record, "projection")]
@@ -88,15 +93,15 @@ def f1(figure: Any, found: Found) -> None:
             view = next((each for each in looks if each["iteration"] == AROUND_SWITCH), looks[-1])
             scatter(panel, view, plane)
             panel.set_title(f"{title_of(setting)}, {view['iteration']} updates after the switch")
-    axes[0].legend(frameon=False, fontsize=6)
+    legend_inside(axes[0])
     draw_old_task(axes[2], found, FROM_ONE_MODEL[:2], "gradient")
-    axes[2].legend(frameon=False)
+    legend_inside(axes[2])
     axes[2].set(title="gradient on features of old classes", xscale="log", ylabel="norm")
     for setting in FROM_ONE_MODEL[:2]:
         band(axes[3], [around_switch(record) for record in found(setting)], setting, title_of(setting))
     axes[3].set(title="accuracy on the first task", xlabel="updates since the second task began", ylabel="%")
     axes[3].axvline(0, color="0.6", linewidth=0.7)
-    axes[3].legend(frameon=False)
+    legend_inside(axes[3])
 
 
 def around_switch(record: Record) -> tuple[list[int], list[float]]:
@@ -213,7 +218,7 @@ def f9(figure: Any, found: Found) -> None:
                 axes.set_title(f"update {view['iteration']} of the second task")
         for axes in row:
             axes.set(xticks=[], yticks=[])
-    grid[0][0].legend(frameon=False, fontsize=6)
+    legend_inside(grid[0][0])
 
 
 def f10(figure: Any, found: Found) -> None:
