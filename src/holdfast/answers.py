@@ -64,8 +64,9 @@ def rejection_threshold(learner: Learner, accept: float) -> float:
 @contextmanager
 def _reading(learner: Learner) -> Iterator[Edition]:
     """Training a net to answer takes turns with learning, because both draw from torch's generator."""
-    turn = learner.at_rest() if _trains(learner.method) else nullcontext()
-    with turn, learner.editions.reading(memory=_from_memory(learner.method)) as edition:
+    trains = _trains(learner.method)
+    turn = learner.at_rest() if trains else nullcontext()
+    with turn, learner.editions.reading(memory=_from_memory(learner.method) and not trains) as edition:
         yield edition
 
 

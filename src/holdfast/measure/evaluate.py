@@ -88,8 +88,7 @@ class Evaluator:
         step = learner.step
         met = set(learner.classes)
         classes = [c for task in self.stream.tasks if met & set(task) for c in task]
-        turn = None if step in self.stream.task_ends else step // self.schedule.every
-        rows = np.concatenate([self._rows(label, turn) for label in classes])
+        rows = np.concatenate([self._rows(label, step) for label in classes])
         truth = self._truth[rows]
         answers = np.full(len(rows), -1) if scores is None else self._answers(learner, scores, rows)
         return Evaluation(
@@ -103,12 +102,8 @@ class Evaluator:
         """How many are looked at along the whole stream, or at its end alone."""
         ends = sorted(self.stream.task_ends)
         steps = [step for step in range(1, len(self.stream) + 1) if self.due(step)] if anytime else ends[-1:]
-        total = 0
-        for step in steps:
-            turn = None if step in self.stream.task_ends else step // self.schedule.every
-            met = self.stream.tasks[: bisect_left(ends, step) + 1]
-            total += sum(len(self._rows(label, turn)) for task in met for label in task)
-        return total
+        met = {step: self.stream.tasks[: bisect_left(ends, step) + 1] for step in steps}
+        return sum(len(self._rows(label, step)) for step in steps for task in met[step] for label in task)
 
     def seconds(self, learner: Learner) -> float:
         """About how long answers along the whole stream would take, from one batch of them."""
@@ -136,9 +131,12 @@ class Evaluator:
     def _classes(self) -> int:
         return len(self.stream.dataset.classes)
 
-    def _rows(self, label: int, turn: int | None) -> Rows:
+    def _rows(self, label: int, step: int) -> Rows:
+        """All of a class at the end of a task, otherwise the slice whose turn it is."""
         slices = self._slices[label]
-        return np.concatenate(slices) if turn is None else slices[turn % len(slices)]
+        if step in self.stream.task_ends:
+            return np.concatenate(slices)
+        return slices[step // self.schedule.every % len(slices)]
 
     def _fast_net(self, net: Net) -> Net:
         if not can_be_faster(net):

@@ -76,10 +76,10 @@ def sections(found: InStore, seeds: Mapping[str, int], *, quick: bool, picks: Pi
     shown = []
     for artifact in ARTIFACTS.values():
         settings = set(artifact.settings())
-        ids = [found.ids(setting) for setting in settings]
-        if any(found.ids(setting) for setting in settings if picks is None or setting.own_pick(picks)):
-            runs = sorted({run for of_setting in ids for run in of_setting.values()})
-            there = sum(map(bool, ids))
+        ids = {setting: found.ids(setting) for setting in settings}
+        if any(of_setting for setting, of_setting in ids.items() if picks is None or setting.own_pick(picks)):
+            runs = sorted({run for of_setting in ids.values() for run in of_setting.values()})
+            there = sum(map(bool, ids.values()))
             shown.append(_section(artifact, found, seeds, (there, len(settings), runs)))
     return shown
 
