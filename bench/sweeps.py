@@ -22,7 +22,7 @@ from holdfast.runs.sweep import Backend, Sweep
 from holdfast.streams import source
 
 UPDATES = 300
-ROUNDS = 3
+ROUNDS = 5
 MANY = 10_000
 SECONDS_BETWEEN_SNAPSHOTS = 60
 

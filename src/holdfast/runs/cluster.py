@@ -18,6 +18,7 @@ from holdfast.streams import Source
 
 RAY_PORT = 6379
 SECONDS_TO_ANSWER = 5
+SECONDS_BETWEEN_REPORTS = 1  # each costs the command some milliseconds, and there may be hundreds of runs
 QUEUED = 1  # jobs waiting at the cluster for each that runs: no node waits for the next one
 
 
@@ -54,7 +55,7 @@ class Cluster:
         return (self._jobs or (1 + QUEUED) * max(1, places)) - len(self._running)
 
     def start(self, job: Job) -> None:
-        there = replace(job, device=self._device)
+        there = replace(job, device=self._device, report_every=SECONDS_BETWEEN_REPORTS)
         self._running[self._work.remote(there, self._sources[job.spec.stream])] = job
 
     def events(self) -> list[Event]:

@@ -16,7 +16,6 @@ from holdfast.runs.run import Progress, Run
 from holdfast.runs.spec import RunSpec
 from holdfast.streams import Source
 
-SECONDS_BETWEEN_REPORTS = 0.25
 SHARE_FOR_SNAPSHOTS = 0.005  # of a run's time: large memories are saved less often
 
 
@@ -25,6 +24,7 @@ class Job:
     spec: RunSpec
     snapshot: bytes | None = None  # where to go on from
     snapshot_every: float = 60  # seconds
+    report_every: float = 0.25  # seconds
     keep_learner: bool = False
     device: str = "cpu"
 
@@ -97,7 +97,7 @@ def _go_on(run: Run, job: Job, stopping: Callable[[], bool]) -> Iterator[Event]:
             wait = max(job.snapshot_every, (saved - now) / SHARE_FOR_SNAPSHOTS)
         if stopping():
             return
-        if now - reported > SECONDS_BETWEEN_REPORTS:
+        if now - reported > job.report_every:
             reported = now
             yield Advanced(job.spec, run.progress, run.anytime(evaluated))
             evaluated = run.learner.step
