@@ -124,3 +124,12 @@ def test_a_run_made_for_a_figure_serves_tables_too(tmp_path: Path) -> None:
     assert main(["paper", "T7", *to, "--fresh"]) == 0
     made_again = Store(tmp_path / "runs.sqlite").rows()[-1]
     assert not made_again["probe"] and made_again["acc"] == made["acc"]
+
+
+def test_a_table_and_a_figure_asked_for_together_share_their_run(tmp_path: Path) -> None:
+    to = ["--quick", "--seeds", "1", "--only", "method=er,memory=20", "--out", str(tmp_path)]
+    assert main(["paper", "T7", "F4", *to]) == 0
+    (made,) = Store(tmp_path / "runs.sqlite").rows()
+    assert made["probe"]
+    cells = json.loads((tmp_path / "paper" / "T7.json").read_text())
+    assert {run for cell in cells for run in cell["runs"]} == {made["id"]}

@@ -3,8 +3,9 @@
 import argparse
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from rich.console import Console
@@ -20,7 +21,7 @@ from holdfast.paper.table import PaperTable
 from holdfast.paper.tables import TABLES
 from holdfast.report.live import clock
 from holdfast.runs.command import cores, do_missing, say_what_is_missing
-from holdfast.runs.match import Alike
+from holdfast.runs.match import Alike, kind
 from holdfast.runs.plan import Plan, plan
 from holdfast.runs.run import Run
 from holdfast.runs.spec import RunSpec
@@ -53,8 +54,9 @@ def paper(options: argparse.Namespace) -> int:
     }
     if not specs:
         raise InputError(f"--only {','.join(options.only)}: nothing of {', '.join(names)} is like that")
-    if not options.fresh:
-        specs = _with_probes_as_in_store(specs, Store(options.out / "runs.sqlite"))
+    store = Store(options.out / "runs.sqlite")
+    in_store = [] if options.fresh or not store.file.exists() else store.rows({"status": "done"})
+    specs = _each_run_once(specs, in_store)
     runs = [
         run for seed in range(options.seeds) for of_setting in specs.values() for run in of_setting if run.seed == seed
     ]
@@ -95,17 +97,23 @@ def _only(texts: Sequence[str]) -> dict[str, str]:
     return wanted
 
 
-def _with_probes_as_in_store(specs: Mapping[Setting, Sequence[RunSpec]], store: Store) -> dict[Setting, list[RunSpec]]:
-    """A run that was made for a figure, with probes, is one for a table too."""
+def _each_run_once(
+    specs: Mapping[Setting, Sequence[RunSpec]], in_store: Iterable[Record]
+) -> dict[Setting, list[RunSpec]]:
+    """Probes change nothing: a run with those of a figure is one for a table too, in the store or still to be made."""
     there = Alike()
-    for row in store.rows({"status": "done"}) if store.file.exists() else ():
+    for row in in_store:
         there.add(row)
+    asked: dict[Hashable, dict[str, None]] = {}  # the probes, in their order
+    for spec in chain.from_iterable(specs.values()):
+        if spec.seed not in there.of(spec):
+            asked.setdefault((kind(spec), spec.seed), {}).update(dict.fromkeys(spec.probe))
 
-    def as_there(spec: RunSpec) -> RunSpec:
+    def once(spec: RunSpec) -> RunSpec:
         found = there.of(spec).get(spec.seed)
-        return spec if found is None else replace(spec, probe=tuple(found["probe"]))
+        return replace(spec, probe=tuple(found["probe"] if found else asked[kind(spec), spec.seed]))
 
-    return {setting: [as_there(spec) for spec in of_setting] for setting, of_setting in specs.items()}
+    return {setting: [once(spec) for spec in of_setting] for setting, of_setting in specs.items()}
 
 
 def _look(runs: Sequence[RunSpec], options: argparse.Namespace) -> Sweep:
