@@ -208,17 +208,18 @@ def f8(figure: Any, found: Found) -> None:
 
 
 def f9(figure: Any, found: Found) -> None:
-    grid = figure.subplots(len(FROM_ONE_MODEL), 4, squeeze=False)
+    grid = figure.subplots(len(FROM_ONE_MODEL), 4, squeeze=False, sharex="row", sharey="row")
     for row, setting in zip(grid, FROM_ONE_MODEL, strict=True):
         row[0].set_ylabel(title_of(setting))
         for record in found(setting)[:1]:
             looks, plane = projected(record)
             for axes, view in zip(row, looks, strict=False):
                 scatter(axes, view, plane)
-                axes.set_title(f"update {view['iteration']} of the second task")
+                axes.set_title(f"update {view['iteration']}")
         for axes in row:
             axes.set(xticks=[], yticks=[])
-    legend_inside(grid[0][0])
+    figure.supxlabel("updates of the second task", fontsize="medium")
+    legend_above(figure, columns=4)
 
 
 def f10(figure: Any, found: Found) -> None:
