@@ -104,14 +104,15 @@ def _each_run_once(
     there = Alike()
     for row in in_store:
         there.add(row)
+    made = {spec: there.of(spec).get(spec.seed) for spec in chain.from_iterable(specs.values())}
+    run_of = {spec: (kind(spec), spec.seed) for spec, record in made.items() if record is None}
     asked: dict[Hashable, dict[str, None]] = {}  # the probes, in their order
-    for spec in chain.from_iterable(specs.values()):
-        if spec.seed not in there.of(spec):
-            asked.setdefault((kind(spec), spec.seed), {}).update(dict.fromkeys(spec.probe))
+    for spec, run in run_of.items():
+        asked.setdefault(run, {}).update(dict.fromkeys(spec.probe))
 
     def once(spec: RunSpec) -> RunSpec:
-        found = there.of(spec).get(spec.seed)
-        return replace(spec, probe=tuple(found["probe"] if found else asked[kind(spec), spec.seed]))
+        record = made[spec]
+        return replace(spec, probe=tuple(asked[run_of[spec]] if record is None else record["probe"]))
 
     return {setting: [once(spec) for spec in of_setting] for setting, of_setting in specs.items()}
 

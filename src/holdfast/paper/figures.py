@@ -56,9 +56,10 @@ def draw_old_task(axes: Any, found: Found, settings: Sequence[Setting], probe: s
 
 
 def legend_above(figure: Any, columns: int = 2) -> None:
-    """Where it hides no curve."""
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, frameon=False, ncols=columns, loc="outside upper center", fontsize=6)
+    """Where it hides no curve; that of the first panel that has one."""
+    legends = [axes.get_legend_handles_labels() for axes in figure.axes]
+    for handles, labels in [legend for legend in legends if legend[0]][:1]:
+        figure.legend(handles, labels, frameon=False, ncols=columns, loc="outside upper center", fontsize=6)
 
 
 def legend_inside(axes: Any) -> None:
