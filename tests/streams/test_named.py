@@ -76,6 +76,17 @@ def test_the_order_can_be_blurry(arrays: str, tmp_path: Path) -> None:
     assert source(f"{arrays}:order=blurry", tmp_path).options["distinct"] == 2.0
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_recorded_stream_can_keep_its_order(arrays: str, tmp_path: Path, seed: int) -> None:
+    stream = named(f"{arrays}:order=given,batch=8", tmp_path, seed)
+    batches = [stream.batch(i) for i in range(len(stream))]
+    assert [len(y) for _, y, _ in batches] == [8] * 8 + [6]
+    assert np.concatenate([x for x, _, _ in batches]).ravel().tolist() == list(range(70))
+    assert np.concatenate([y for _, y, _ in batches]).tolist() == [i % 7 for i in range(70)]
+    assert stream.task_ends == {9} and [len(task) for task in stream.tasks] == [2, 2, 2, 1]
+    assert not source(f"{arrays}:order=given", tmp_path).has_tasks
+
+
 def test_rehearsal_can_be_balanced(tmp_path: Path) -> None:
     assert source("fashion:rehearsal=balanced", tmp_path).options["rehearsal"] == "balanced"
     assert source("fashion:rehearsal=steady", tmp_path).options == source("fashion", tmp_path).options
@@ -104,6 +115,7 @@ def test_mini_imagenet_that_is_not_there_says_how_to_bring_it(tmp_path: Path) ->
         ("fashion:order=iid,distinct=2", InputError, "distinct goes with order=blurry"),
         ("fashion:order=iid,share=10", InputError, "share goes with order=split"),
         ("fashion:order=blurry,share=10", InputError, "share goes with order=split"),
+        ("fashion:order=given,batch=0", InputError, "batch must be a whole number of 1 or more"),
         ("fashion:order=blurry,distinct=two", InputError, "distinct must be a number, not 'two'"),
         ("fashion:order=blurry,distinct=nan", InputError, "distinct must be between 1.00 and "),
         ("fashion:order=blurry,distinct=0", InputError, "classes a batch here, not 0.0"),

@@ -10,13 +10,13 @@ from holdfast.datasets.arrays import npz
 from holdfast.datasets.base import Dataset, first_of_each_class, validation_split
 from holdfast.datasets.folder import folder
 from holdfast.errors import InputError, UnknownName
-from holdfast.streams.base import Stream, iid, limited
+from holdfast.streams.base import Stream, as_given, iid, limited
 from holdfast.streams.blurry import blurry
 
 TASKS = {"fashion": 5, "cifar10": 5, "cifar100": 20, "mini-imagenet": 20}
 STREAMS = [*TASKS, "folder:PATH", "arrays:FILE.npz"]
 OPTIONS = ("tasks", "batch", "size", "first", "order", "distinct", "share", "rehearsal", "holdout")
-ORDERS = ("split", "iid", "blurry")
+ORDERS = ("split", "iid", "blurry", "given")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,8 @@ class Source:
         batch, tasks = int(self.options["batch"]), int(self.options["tasks"])
         if iid_batches or self.options["order"] == "iid":
             return iid(self.dataset, seed, batch, max(1, iid_batches), epochs)
+        if self.options["order"] == "given":
+            return as_given(self.dataset, tasks, batch)
         if self.options["order"] == "blurry":
             return blurry(self.dataset, tasks, seed, batch, float(self.options["distinct"]))
         return limited(self.dataset, tasks, seed, batch, float(self.options.get("share", 100)))
