@@ -2,17 +2,24 @@
 
 import json
 import re
+import time
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
 from holdfast.cli import main
+from holdfast.learner import Learner
+from holdfast.measure.probes import PROBES
 from holdfast.paper.command import ARTIFACTS
+from holdfast.paper.estimate import seconds
 from holdfast.paper.published import cells
 from holdfast.paper.setting import Setting
 from holdfast.paper.tables import TABLES
+from holdfast.runs.plan import plan
+from holdfast.runs.spec import RunSpec
 from holdfast.runs.store import Store
+from holdfast.streams import Stream, source
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +85,21 @@ def test_only_what_is_asked_for_is_run(tmp_path: Path) -> None:
 def test_how_long_it_would_take(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["paper", "T7", "--quick", "--estimate", "--out", str(tmp_path)]) == 0
     assert "18 of 18 runs are missing: about " in capsys.readouterr().out
+
+
+def test_probes_count_in_how_long_it_would_take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[int] = []
+
+    def slow_look(learner: Learner, stream: Stream) -> None:
+        looked.append(len(learner.memory))
+        time.sleep(0.5)
+
+    monkeypatch.setattr(PROBES["drift"], "before", slow_look)
+    spec = RunSpec(stream="fashion", method="er", memory=20, probe=("drift",))
+    estimated = seconds(plan(spec, source(spec.stream, tmp_path)))
+    assert looked == [200], "one look, at a memory that is full"
+    every_tenth, after_switches = 50, 4 * 18
+    assert estimated > 0.5 * (every_tenth + after_switches)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import time
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -14,22 +13,19 @@ from holdfast import files
 from holdfast.datasets.get import data_root
 from holdfast.errors import InputError, UnknownName
 from holdfast.paper import tuned
+from holdfast.paper.estimate import estimate
 from holdfast.paper.figure import PaperFigure
 from holdfast.paper.figures import FIGURES
 from holdfast.paper.setting import Setting
 from holdfast.paper.table import PaperTable
 from holdfast.paper.tables import TABLES
-from holdfast.report.live import clock
-from holdfast.runs.command import cores, do_missing, say_what_is_missing
+from holdfast.runs.command import do_missing, say_what_is_missing
 from holdfast.runs.match import Alike, kind
-from holdfast.runs.plan import Plan, plan
-from holdfast.runs.run import Run
 from holdfast.runs.spec import RunSpec
 from holdfast.runs.store import Record, Store
 from holdfast.runs.sweep import Sweep
 
 ARTIFACTS: dict[str, PaperTable | PaperFigure] = {**TABLES, **FIGURES}
-UPDATES_TO_TIME = 4
 
 
 def paper(options: argparse.Namespace) -> int:
@@ -64,7 +60,8 @@ def paper(options: argparse.Namespace) -> int:
     if options.tuned:
         console.print(tuned.note(list(specs), picks), highlight=False)
     if options.estimate:
-        return _estimate(console, runs, options)
+        console.print(estimate(_look(runs, options), options.jobs))
+        return 0
     plans = _look(runs, options) if options.render else do_missing(runs, options, console)
     found = Found(plans, specs)
     folder = options.out / "paper"
@@ -156,32 +153,3 @@ def _render(
         console.print(note, style="dim")
     files.write(folder / f"{artifact.name}.md", artifact.markdown(cells).encode())
     files.write(folder / f"{artifact.name}.json", json.dumps([cell.as_json() for cell in cells], indent=1).encode())
-
-
-def _estimate(console: Console, runs: Sequence[RunSpec], options: argparse.Namespace) -> int:
-    """From a few updates and answers of each kind of run on this machine."""
-    plans = _look(runs, options)
-    kinds: dict[object, float] = {}
-    total = 0.0
-    for spec in plans.missing():
-        kind = (spec.stream, spec.title, spec.memory, spec.augment, spec.net, spec.probe, spec.start)
-        if kind not in kinds:
-            kinds[kind] = _seconds(plan(spec, plans.sources[spec.stream]))
-        total += kinds[kind]
-    jobs = options.jobs or cores()
-    console.print(
-        f"{len(plans.missing())} of {len(plans.ids)} runs are missing: "
-        f"about {clock(total / jobs)} (h:mm:ss) with {jobs} at a time; probes, and nets trained to answer, come on top"
-    )
-    return 0
-
-
-def _seconds(planned: Plan) -> float:
-    run = Run(planned)
-    for _ in range(UPDATES_TO_TIME):
-        run.advance()
-    start = time.perf_counter()
-    for _ in range(UPDATES_TO_TIME):
-        run.advance()
-    updates = (time.perf_counter() - start) / UPDATES_TO_TIME * len(run.stream)
-    return updates + planned.evaluator(run.stream).seconds(run.learner)

@@ -66,8 +66,8 @@ class Run:
         x, y, task = self.stream.batch(learner.step)
         learner.method = self.plan.method_in(task)
         due = evaluator.due(learner.step + 1)
-        if due or any(0 <= learner.step - end < UPDATES_AFTER_A_SWITCH for end in self.stream.task_ends):
-            self._probe("before")
+        if self.looks_at(learner.step + 1):
+            self.look_ahead()
         started = time.perf_counter()
         with ledger.watch("training"):
             learner.observe(x, y, task=task)
@@ -81,14 +81,26 @@ class Run:
             self._evaluations.append(replace(evaluation, macs=ledger.train_macs))
             ledger.weigh(learner)
         self._seconds["all"] += time.perf_counter() - started
-        self._probe("after", due=due)
+        self.look_back(due=due)
 
-    def _probe(self, when: str, **how: bool) -> None:
-        step = self.learner.step + (when == "before")
+    def looks_at(self, step: int) -> bool:
+        """Whether the probes look ahead at this update."""
+        after_a_switch = (0 < step - end <= UPDATES_AFTER_A_SWITCH for end in self.stream.task_ends)
+        return self._evaluator.due(step) or any(after_a_switch)
+
+    def look_ahead(self) -> None:
+        """What the probes find in the update that is to come."""
         for name in self.plan.spec.probe:
-            value = getattr(PROBES[name], when)(self.learner, self.stream, **how)
-            if value is not None:
-                self._probes.append({"name": name, "step": step, "value": value})
+            self._note(name, self.learner.step + 1, PROBES[name].before(self.learner, self.stream))
+
+    def look_back(self, *, due: bool) -> None:
+        """What the probes find in the learner as it is now; `due`: an evaluation falls on this update."""
+        for name in self.plan.spec.probe:
+            self._note(name, self.learner.step, PROBES[name].after(self.learner, self.stream, due=due))
+
+    def _note(self, probe: str, step: int, value: Any) -> None:
+        if value is not None:
+            self._probes.append({"name": probe, "step": step, "value": value})
 
     def record(self) -> dict[str, Any]:
         """What is kept of a finished run."""
