@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import time
 from pathlib import Path
 from xml.etree import ElementTree
@@ -73,6 +74,17 @@ def test_what_is_there_is_rendered_without_running(everything: Path, capsys: pyt
     )
     assert "missing" in capsys.readouterr().out
     assert len(Store(everything / "runs.sqlite").rows()) == before
+
+
+def test_a_picture_that_cannot_be_written_is_one_line(
+    everything: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copy(everything / "runs.sqlite", tmp_path)
+    (tmp_path / "paper" / "F8.png").mkdir(parents=True)
+    assert main(["paper", "F8", "--quick", "--seeds", "1", "--render", "--out", str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert "F8.png cannot be written" in error and error.count("\n") == 1
+    assert [path.name for path in (tmp_path / "paper").iterdir()] == ["F8.png"]
 
 
 def test_only_what_is_asked_for_is_run(tmp_path: Path) -> None:

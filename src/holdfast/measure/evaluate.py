@@ -2,7 +2,9 @@
 
 import time
 from bisect import bisect_left
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,6 +30,10 @@ class Evaluation:
     correct: tuple[int, ...]
     total: tuple[int, ...]
     macs: int | None = None  # what the learner has computed until then
+
+    @classmethod
+    def from_record(cls, e: Mapping[str, Any]) -> "Evaluation":
+        return cls(e["step"], e["seen"], tuple(e["correct"]), tuple(e["total"]), e.get("macs"))
 
 
 @dataclass(frozen=True, slots=True)

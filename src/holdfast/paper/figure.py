@@ -4,14 +4,13 @@ import io
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from holdfast.paper.setting import Found, Setting
-from holdfast.report.figures import COLOURS
+from holdfast.report.figures import COLOURS, mean_and_band, write
 from holdfast.runs.store import Record
 
 Curves = Sequence[tuple[Sequence[float], Sequence[float]]]
@@ -43,7 +42,7 @@ class PaperFigure:
         paths = [folder / f"{self.name}.{kind}" for kind in ("png", "svg")]
         with self._drawn(found) as figure:
             for path in paths:
-                figure.savefig(path, dpi=300, metadata={"Date": None} if path.suffix == ".svg" else None)
+                write(figure, path, dpi=300, metadata={"Date": None} if path.suffix == ".svg" else None)
         return paths
 
     def svg(self, found: Found) -> str:
@@ -82,17 +81,8 @@ def band(axes: Any, curves: Curves, setting: Setting, label: str) -> None:
     colour, style = look(setting)
     length = min(len(x) for x, _ in curves)
     heights = np.array([np.asarray(y[:length], float) for _, y in curves])
-    x, mean = np.asarray(curves[0][0][:length]), heights.mean(0)
-    axes.plot(x, mean, style, color=colour, linewidth=1.1, label=f"{label} (n = {len(curves)})")
-    if len(heights) > 1:
-        error = heights.std(0, ddof=1) / np.sqrt(len(heights))
-        axes.fill_between(x, mean - error, mean + error, color=colour, alpha=0.2, linewidth=0)
-
-
-def shade_tasks(axes: Any, records: Sequence[Record]) -> None:
-    ends: list[int] = max((record["task_ends"] for record in records), key=len, default=[])
-    for start, end in list(pairwise([0, *ends]))[1::2]:
-        axes.axvspan(start, end, color="0.94", linewidth=0, zorder=0)
+    label = f"{label} (n = {len(curves)})"
+    mean_and_band(axes, curves[0][0][:length], heights, style, color=colour, linewidth=1.1, label=label)
 
 
 def smooth(values: Sequence[float], window: int) -> list[float]:

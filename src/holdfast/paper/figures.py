@@ -8,10 +8,10 @@ import numpy as np
 
 from holdfast.measure import metrics
 from holdfast.measure.evaluate import Evaluation
-from holdfast.paper.figure import INCH_PER_COLUMN, PaperFigure, band, of_first_task, probed, shade_tasks, smooth
+from holdfast.paper.figure import INCH_PER_COLUMN, PaperFigure, band, of_first_task, probed, smooth
 from holdfast.paper.setting import Found, Setting
 from holdfast.paper.tables import TITLES
-from holdfast.report.figures import COLOURS
+from holdfast.report.figures import COLOURS, shade_tasks
 from holdfast.runs.store import Record
 
 PROBES = "drift,gradient,alignment,current-task"
@@ -108,12 +108,8 @@ def f1(figure: Any, found: Found) -> None:
 def around_switch(record: Record) -> tuple[list[int], list[float]]:
     first, reach = record["task_ends"][0], max(AROUND_SWITCH, record["task_ends"][0] // 2)
     near = [e for e in record["evaluations"] if abs(e["step"] - first) <= reach]
-    accuracy = [100 * (metrics.task_accuracies(evaluation(e), record["tasks"])[0] or 0.0) for e in near]
+    accuracy = [100 * (metrics.task_accuracies(Evaluation.from_record(e), record["tasks"])[0] or 0.0) for e in near]
     return [e["step"] - first for e in near], accuracy
-
-
-def evaluation(e: dict[str, Any]) -> Evaluation:
-    return Evaluation(e["step"], e["seen"], tuple(e["correct"]), tuple(e["total"]))
 
 
 def f2(figure: Any, found: Found) -> None:
@@ -134,7 +130,7 @@ def f3(figure: Any, found: Found) -> None:
 
 def against_compute(record: Record) -> tuple[list[float], list[float]]:
     """Accuracy over all classes, also those still to come, by what was computed until then."""
-    shares = [metrics.task_accuracies(evaluation(e), record["tasks"]) for e in record["evaluations"]]
+    shares = [metrics.task_accuracies(Evaluation.from_record(e), record["tasks"]) for e in record["evaluations"]]
     accuracy = [100 * sum(a or 0.0 for a in each) / len(each) for each in shares]
     spent = [
         e["macs"] if e.get("macs") is not None else record["train_macs"] * e["step"] / record["updates"]

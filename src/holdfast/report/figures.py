@@ -1,12 +1,15 @@
 """Pictures. A method has one colour everywhere."""
 
+import io
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from holdfast import files
 from holdfast.measure import metrics
 from holdfast.measure.evaluate import Evaluation
 from holdfast.report.tables import by_title, headline
@@ -32,6 +35,7 @@ COLOURS = {
 }
 OTHER_COLOURS = ["#c2185b", "#00695c", "#ff7043", "#3949ab", "#9e7b00", "#455a64"]
 STYLES = ["-", "--", ":", "-."]
+Array = NDArray[np.floating[Any]]
 Measure = Callable[[Evaluation, metrics.Tasks], float | None]
 
 
@@ -49,7 +53,7 @@ def anytime(records: Sequence[Record], path: Path) -> None:
     ]
     of_title = looks(records)
     for axes, measure, name in panels:
-        _shade_tasks(axes, max((record["task_ends"] for record in records), key=len))
+        shade_tasks(axes, records)
         for title, group in by_title(records).items():
             _curve(axes, group, measure, of_title[title])
         axes.set(xlabel="updates", title=name, ylim=(0, 100), xlim=(0, records[0]["updates"]))
@@ -57,23 +61,26 @@ def anytime(records: Sequence[Record], path: Path) -> None:
     left.set_ylabel("accuracy, %")
     left.legend(frameon=False, loc="lower left")
     figure.suptitle(headline(records))
-    figure.savefig(path, dpi=160)
+    write(figure, path, dpi=160)
     plt.close(figure)
+
+
+def write(figure: Any, path: Path, **how: Any) -> None:
+    """The whole picture or, if there is no room for it, none."""
+    content = io.BytesIO()
+    figure.savefig(content, format=path.suffix.removeprefix("."), **how)
+    files.write(path, content.getvalue())
 
 
 def _curve(axes: Any, group: Sequence[Record], measure: Measure, look: tuple[str, str]) -> None:
     colour, style = look
     steps = [e["step"] for e in group[0]["evaluations"]]
     curves = 100 * np.array([[_value(measure, record, e) for e in record["evaluations"]] for record in group])
-    mean = curves.mean(0)
-    axes.plot(steps, mean, style, color=colour, label=group[0]["title"], linewidth=1.6)
-    if len(curves) > 1:
-        error = curves.std(0, ddof=1) / np.sqrt(len(curves))
-        axes.fill_between(steps, mean - error, mean + error, color=colour, alpha=0.2, linewidth=0)
+    mean_and_band(axes, steps, curves, style, color=colour, label=group[0]["title"], linewidth=1.6)
 
 
 def _value(measure: Measure, record: Record, e: dict[str, Any]) -> float:
-    value = measure(Evaluation(e["step"], e["seen"], tuple(e["correct"]), tuple(e["total"])), record["tasks"])
+    value = measure(Evaluation.from_record(e), record["tasks"])
     return np.nan if value is None else value
 
 
@@ -90,6 +97,17 @@ def looks(records: Sequence[Record]) -> dict[str, tuple[str, str]]:
     return found
 
 
-def _shade_tasks(axes: Any, ends: Sequence[int]) -> None:
+def mean_and_band(axes: Any, x: Sequence[float], heights: Array, style: str, *, color: str, **line: Any) -> None:
+    """The mean over seeds (rows) ± its standard error."""
+    mean = heights.mean(0)
+    axes.plot(x, mean, style, color=color, **line)
+    if len(heights) > 1:
+        error = heights.std(0, ddof=1) / np.sqrt(len(heights))
+        axes.fill_between(x, mean - error, mean + error, color=color, alpha=0.2, linewidth=0)
+
+
+def shade_tasks(axes: Any, records: Sequence[Record]) -> None:
+    """Every other task of the run that has most."""
+    ends: list[int] = max((record["task_ends"] for record in records), key=len, default=[])
     for start, end in list(pairwise([0, *ends]))[1::2]:
         axes.axvspan(start, end, color="0.94", linewidth=0, zorder=0)

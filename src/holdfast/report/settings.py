@@ -79,7 +79,7 @@ def curves(record: Record) -> Curves:
     return {
         "steps": [e["step"] for e in kept],
         "aa": [_percent(e["aa"]) for e in kept],
-        "earlier": [_percent(metrics.earlier_accuracy(_evaluation(e), record["tasks"])) for e in kept],
+        "earlier": [_percent(metrics.earlier_accuracy(Evaluation.from_record(e), record["tasks"])) for e in kept],
     }
 
 
@@ -117,7 +117,3 @@ def _known(values: Sequence[float | None]) -> list[float]:
 
 def _percent(share: float | None) -> float | None:
     return None if share is None else round(100 * share, 1)
-
-
-def _evaluation(e: dict[str, Any]) -> Evaluation:
-    return Evaluation(e["step"], e["seen"], tuple(e["correct"]), tuple(e["total"]))

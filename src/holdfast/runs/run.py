@@ -156,10 +156,7 @@ class Run:
             return False
         unpack(self.learner, tensors, manifest["learner"], [decode(label) for label in manifest["labels"]])
         done = manifest["done"]
-        self._evaluations = [
-            Evaluation(e["step"], e["seen"], tuple(e["correct"]), tuple(e["total"]), e["macs"])
-            for e in done["evaluations"]
-        ]
+        self._evaluations = [Evaluation.from_record(e) for e in done["evaluations"]]
         self._probes = done["probes"]
         self._ledger.restore(done["ledger"])
         self._seen, self._seconds = done["seen"], done["seconds"]

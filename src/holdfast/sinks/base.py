@@ -85,5 +85,5 @@ def _overall(evaluation: Mapping[str, Any], steps: set[int]) -> Row:
 def _by_task(e: Mapping[str, Any], tasks: Tasks) -> Row:
     if len(tasks) < 2:
         return {}
-    accuracies = task_accuracies(Evaluation(e["step"], e["seen"], e["correct"], e["total"]), tasks)
+    accuracies = task_accuracies(Evaluation.from_record(e), tasks)
     return {f"tasks/{number}": value for number, value in enumerate(accuracies, start=1) if value is not None}
