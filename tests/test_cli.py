@@ -13,6 +13,7 @@ from holdfast.cli import main
 from holdfast.datasets.base import Dataset
 from holdfast.learner import Learner
 from holdfast.runs.store import Store
+from holdfast.streams.named import OPTIONS, ORDERS
 
 HOLDFAST = [sys.executable, "-m", "holdfast"]
 
@@ -24,6 +25,14 @@ def own(blobs: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOLDFAST_DATA", str(tmp_path / "data"))
     return ["run", "--stream", "arrays:blobs.npz", "--out", "out"]
+
+
+def test_help_names_every_option_of_a_stream(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["run", "--help"])
+    of_streams = capsys.readouterr().out.partition("--stream NAME  ")[2].partition("--method NAME")[0]
+    for name in (*OPTIONS, *ORDERS):
+        assert name in of_streams
 
 
 def test_help_answers_without_torch() -> None:

@@ -122,7 +122,8 @@ def _describe_setting(command: argparse.ArgumentParser) -> None:
     """The choices that decide what a run computes; their defaults are those of the grid."""
     streams = "fashion (embedded, default), cifar10, cifar100, mini-imagenet, folder:PATH, arrays:FILE.npz"
     add = command.add_argument
-    add("--stream", metavar="NAME", help=f"{streams}; options after a colon: cifar10:tasks=10")
+    options = "tasks, batch, order=split|iid|blurry|given, distinct, share, rehearsal, first, holdout, size"
+    add("--stream", metavar="NAME", help=f"{streams}; options after a colon, as in cifar10:tasks=10: {options}")
     add("--method", action="append", metavar="NAME[:option=value,...]", help="a method, or file.py:Class; repeatable")
     add("--memory", type=int, metavar="M", help="samples a class in memory (default 5)")
     add("--net", metavar="NAME", help="slim-resnet18, small-cnn or mlp (default: what suits the samples)")
