@@ -76,6 +76,14 @@ def test_what_is_there_is_rendered_without_running(everything: Path, capsys: pyt
     assert len(Store(everything / "runs.sqlite").rows()) == before
 
 
+def test_a_column_is_chosen_by_what_its_stream_says(everything: Path, tmp_path: Path) -> None:
+    shutil.copy(everything / "runs.sqlite", tmp_path)
+    command = ["paper", "T8", "--quick", "--seeds", "1", "--render", "--only", "distinct=2", "--out", str(tmp_path)]
+    assert main(command) == 0
+    there = [cell["column"] for cell in json.loads((tmp_path / "paper" / "T8.json").read_text()) if cell["values"]]
+    assert there == ["2 distinct classes a batch"] * 4
+
+
 def test_a_picture_that_cannot_be_written_is_one_line(
     everything: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -120,6 +128,9 @@ def test_probes_count_in_how_long_it_would_take(tmp_path: Path, monkeypatch: pyt
         (["T10"], "unknown table or figure 'T10': did you mean 'T1'?"),
         (["T1", "--only", "methd=er"], "did you mean 'method'?"),
         (["T1", "--only", "er"], "field=value"),
+        (["T1", "--only", "memory="], "field=value"),
+        (["T8", "--only", "distnct=2"], "did you mean 'distinct'?"),
+        (["T8", "--only", "distinct=7"], "nothing of T8 is like that"),
         (["T1", "--only", "method=scr"], "nothing of T1 is like that"),
         (["T1", "--seeds", "0"], "1 or more"),
     ],

@@ -24,6 +24,7 @@ from holdfast.runs.match import Alike, kind
 from holdfast.runs.spec import RunSpec
 from holdfast.runs.store import Record, Store
 from holdfast.runs.sweep import Sweep
+from holdfast.streams.named import OPTIONS
 
 ARTIFACTS: dict[str, PaperTable | PaperFigure] = {**TABLES, **FIGURES}
 
@@ -43,10 +44,7 @@ def paper(options: argparse.Namespace) -> int:
         setting: setting.specs(options.seeds, quick=options.quick, picks=picks)
         for name in names
         for setting in ARTIFACTS[name].settings()
-        if all(
-            str(getattr(setting, field)) == value or (field == "method" and setting.name == value)
-            for field, value in wanted.items()
-        )
+        if all(value in setting.said(field) for field, value in wanted.items())
     }
     if not specs:
         raise InputError(f"--only {','.join(options.only)}: nothing of {', '.join(names)} is like that")
@@ -82,14 +80,14 @@ def _list() -> int:
 
 
 def _only(texts: Sequence[str]) -> dict[str, str]:
-    """field=value,field=value of settings."""
+    """field=value,field=value of settings and of their streams."""
     wanted = {}
     for item in (item for text in texts for item in text.split(",")):
         field, equals, value = item.partition("=")
-        if not equals:
+        if not equals or not value:
             raise InputError(f"--only {item}: write field=value, as method=er-ace,memory=20")
-        if field not in Setting.__dataclass_fields__:
-            raise UnknownName("field", field, Setting.__dataclass_fields__)
+        if field not in (known := (*Setting.__dataclass_fields__, *OPTIONS)):
+            raise UnknownName("field", field, known)
         wanted[field] = value.capitalize() if field == "augment" else value
     return wanted
 

@@ -78,6 +78,12 @@ class Setting:
         """The method without options."""
         return self.method.partition(":")[0]
 
+    def said(self, field: str) -> list[str]:
+        """What it says of a field or of an option of its stream, in all ways one would write it."""
+        options = dict(option.split("=") for option in filter(None, self.stream.split(",")))
+        values = [str(getattr(self, field, "")), options.get(field, "")]
+        return [*values, self.name] if field == "method" else values
+
     def authors_pick(self) -> HyperParameters:
         pick = PICKS[self.dataset].get(SAME_PICK_AS.get(self.name, self.name), OTHERWISE)
         return HyperParameters(pick.lr[self.augment], pick.options[self.augment])
