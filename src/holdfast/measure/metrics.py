@@ -33,8 +33,11 @@ def averaged_anytime_accuracy(evaluations: Sequence[Evaluation], tasks: Tasks, e
     return float(np.mean([anytime_accuracy(e, tasks) for e in regular]))
 
 
-def forgetting(evaluations: Sequence[Evaluation], tasks: Tasks, task_ends: Sequence[int]) -> float:
-    """The mean over all tasks but the last of (best accuracy at an earlier task end - accuracy at the end)."""
+def forgetting(evaluations: Sequence[Evaluation], tasks: Tasks, task_ends: Sequence[int]) -> float | None:
+    """The mean over all tasks but the last of (best accuracy at an earlier task end - accuracy at the end).
+
+    None where no task ends before the stream does.
+    """
     exact = [task_accuracies(e, tasks) for e in evaluations if e.step in set(task_ends)]
     drops = []
     for task in range(len(tasks) - 1):
@@ -42,4 +45,4 @@ def forgetting(evaluations: Sequence[Evaluation], tasks: Tasks, task_ends: Seque
         met = [a for a in curve if a is not None]
         if len(met) > 1:
             drops.append(max(met[:-1]) - met[-1])
-    return float(np.mean(drops)) if drops else 0.0
+    return float(np.mean(drops)) if drops else None
