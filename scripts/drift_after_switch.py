@@ -10,7 +10,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from holdfast.paper.figures import old_task_curve
-from holdfast.report.statistics import mean_and_error
+from holdfast.report.statistics import with_seeds
 from holdfast.runs.store import Store
 
 RANGES = ((1, 1), (2, 2), (3, 5), (6, 15), (16, 50))
@@ -28,8 +28,7 @@ def main() -> None:
         cells = []
         for first, last in RANGES:
             near = [[v for step, v in zip(*curve, strict=True) if first <= step <= last] for curve in curves]
-            mean, error = mean_and_error([sum(values) / len(values) for values in near])
-            cells.append(f"{mean:.3f}" + (" (n = 1)" if error is None else f" ± {error:.3f} ({len(curves)})"))
+            cells.append(with_seeds([sum(values) / len(values) for values in near], digits=3))
         print(f"{title:40} " + " ".join(f"{cell:>15}" for cell in cells))
 
 

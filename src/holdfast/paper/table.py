@@ -9,7 +9,7 @@ from rich.table import Table
 
 from holdfast.paper.published import Published, published
 from holdfast.paper.setting import Found, Setting
-from holdfast.report.statistics import agreement, mean_and_error
+from holdfast.report.statistics import agreement, with_seeds
 from holdfast.runs.store import Record
 
 
@@ -64,11 +64,7 @@ class Cell:
 
     @property
     def ours(self) -> str:
-        if not self.values:
-            return "missing"
-        mean, error = mean_and_error(self.values)
-        digits = 4 if self.measure == "drift" else 1
-        return f"{mean:.{digits}f} " + ("(n = 1)" if error is None else f"± {error:.{digits}f} ({len(self.values)})")
+        return with_seeds(self.values, self._digits) if self.values else "missing"
 
     @property
     def theirs(self) -> str:
@@ -83,7 +79,11 @@ class Cell:
         """The difference, and whether it lies within two standard errors."""
         if not self.comparable or not self.values or self.paper is None or self.paper.mean is None:
             return ""
-        return agreement(self.values, self.paper.mean, self.paper.se, digits=4 if self.measure == "drift" else 1)
+        return agreement(self.values, self.paper.mean, self.paper.se, self._digits)
+
+    @property
+    def _digits(self) -> int:
+        return 4 if self.measure == "drift" else 1
 
 
 @dataclass(frozen=True)

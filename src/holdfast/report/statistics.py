@@ -23,6 +23,12 @@ def show(values: Sequence[float | None], scale: float = 100) -> str:
     return f"{mean:.1f}" if error is None else f"{mean:.1f} ± {error:.1f}"
 
 
+def with_seeds(values: Sequence[float], digits: int = 1) -> str:
+    """Mean ± standard error (seeds)."""
+    mean, error = mean_and_error(values)
+    return f"{mean:.{digits}f} " + ("(n = 1)" if error is None else f"± {error:.{digits}f} ({len(values)})")
+
+
 def agreement(values: Sequence[float], mean: float, error: float | None, digits: int = 1) -> str:
     """How far our values are from a published mean, and whether that is within two standard errors of it."""
     ours, ours_error = mean_and_error(values)
