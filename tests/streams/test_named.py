@@ -115,6 +115,7 @@ def test_mini_imagenet_that_is_not_there_says_how_to_bring_it(tmp_path: Path) ->
         ("fashion:order=iid,distinct=2", InputError, "distinct goes with order=blurry"),
         ("fashion:order=iid,share=10", InputError, "share goes with order=split"),
         ("fashion:order=blurry,share=10", InputError, "share goes with order=split"),
+        ("fashion:order=given,rehearsal=balanced", InputError, "rehearsal goes with order=split"),
         ("fashion:order=given,batch=0", InputError, "batch must be a whole number of 1 or more"),
         ("fashion:order=blurry,distinct=two", InputError, "distinct must be a number, not 'two'"),
         ("fashion:order=blurry,distinct=nan", InputError, "distinct must be between 1.00 and "),

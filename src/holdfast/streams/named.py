@@ -78,7 +78,7 @@ def source(text: str, root: Path) -> Source:
         raise UnknownName("order", order, ORDERS)
     if rehearsal not in ("steady", "balanced"):
         raise UnknownName("rehearsal", rehearsal, ["steady", "balanced"])
-    for option, belongs_to in (("distinct", "blurry"), ("share", "split")):
+    for option, belongs_to in (("distinct", "blurry"), ("share", "split"), ("rehearsal", "split")):
         if option in given and order != belongs_to:
             raise InputError(f"stream {text!r}: {option} goes with order={belongs_to}")
     number = {key: _number(text, key, given[key]) for key in ("tasks", "batch", "size", "first") if key in given}
