@@ -3,6 +3,7 @@
 import copy
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
@@ -19,7 +20,7 @@ from reliability.outcome import Measure, counted
 
 X = np.random.default_rng(0).standard_normal((20, 6)).astype(np.float32)
 THREADS = 3
-PATIENCE = 0.01  # seconds for the other thread, which may have to wait until this one goes on
+GLANCE = 0.003  # seconds between two looks at what another thread does
 NEW_CLASS, FORGETS = 10, 11  # changes that do more than learn
 OTHER_THREAD = ThreadPoolExecutor(1)
 METHODS: tuple[Method, ...] = (ERACE(), ICaRL())
@@ -113,7 +114,11 @@ def asked_all_the_time(method: Method, question: Question, effort: int) -> Itera
     sys.setswitchinterval(often)
     for thread in threads:
         thread.start()
-    make_all(range(1, changes), learner)
+    for number in range(1, changes):
+        change(learner, number)
+        answered = len(found)
+        while len(found) == answered:
+            time.sleep(0)
     done.set()
     for thread in threads:
         thread.join()
@@ -167,12 +172,13 @@ def make_all(changes: Iterable[int], learner: Learner) -> None:
 class Meanwhile(EveryLine):
     """At the line with this number, another thread does something before this one goes on.
 
-    The other may have to wait for this one, which therefore goes on after a while.
+    It goes on too when the other has to wait for it.
     """
 
     def __init__(self, what: Callable[[], object], at: int) -> None:
         super().__init__(self._count)
         self._what, self._at = what, at
+        self._other = OTHER_THREAD.submit(threading.get_ident).result()
         self._lines = 0
         self.where = ""
         self.result: object = None
@@ -192,4 +198,18 @@ class Meanwhile(EveryLine):
         if self._lines == self._at:
             self.where = place_of(frame)
             self._future = OTHER_THREAD.submit(self._what)
-            wait([self._future], PATIENCE)
+            self._done_or_waiting()
+
+    def _done_or_waiting(self) -> None:
+        """Returns when the other thread is done, or was seen twice in a row at the same door."""
+        before = None
+        while wait([self._future], GLANCE).not_done:
+            door = door_of(sys._current_frames()[self._other])
+            if door and door == before:
+                return
+            before = door
+
+
+def door_of(frame: FrameType) -> tuple[int, int] | None:
+    """Where a thread may be waiting for another."""
+    return (id(frame), frame.f_lasti) if frame.f_code.co_name in ("__enter__", "wait") else None

@@ -132,7 +132,7 @@ def test_trust_is_noticed(
         (nets.Head.grow, "data[: len(parameter)] = parameter.detach()", "pass", growth.rows_stay),
         (memory.Reservoir._admit, "rng.integers(0, arrival + 1)", "rng.integers(0, 9, n)", odds.reservoirs_are_fair),
         (editions.Editions._current, "not edition.readers", "True", readers.changed_at_every_line_of_an_answer),
-        (editions.Edition.keep_memory, "self._live_memory.copy()", "self._live_memory", readers.asked_all_the_time),
+        (editions.Edition.keep_memory, ".copy()", "", readers.changed_at_every_line_of_an_answer),
         (editions.Editions.storing, "True", "False", readers.asked_at_every_line_of_a_change),
         (answers.scores, "edition.labels", "learner.labels.known", readers.changed_at_every_line_of_an_answer),
         (answers._predictor, "edition.net", "learner.net", readers.asked_at_every_line_of_a_change),
