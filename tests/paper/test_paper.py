@@ -84,6 +84,20 @@ def test_a_column_is_chosen_by_what_its_stream_says(everything: Path, tmp_path: 
     assert there == ["2 distinct classes a batch"] * 4
 
 
+@pytest.mark.parametrize(
+    ("there", "shown"),
+    [
+        ({False: [0.2, 0.4], True: [0.35]}, "35.0 (n = 1), augmented"),
+        ({False: [0.2, 0.4], True: [0.1]}, "30.0 ± 10.0 (2), not augmented"),
+        ({False: [], True: [0.1]}, "10.0 (n = 1), only augmented"),
+        ({False: [], True: []}, "missing"),
+    ],
+)
+def test_a_cell_says_whether_augmented_runs_were_better(there: dict[bool, list[float]], shown: str) -> None:
+    found = TABLES["T3"].cells(lambda setting: [{"id": "run", "acc": acc} for acc in there[setting.augment]])
+    assert next(cell.ours for cell in found if cell.row == "ER") == shown
+
+
 def test_a_picture_that_cannot_be_written_is_one_line(
     everything: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

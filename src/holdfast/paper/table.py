@@ -57,6 +57,7 @@ class Cell:
     runs: list[str]
     paper: Published | None
     comparable: bool = True  # a miniature is not
+    choice: str = ""  # which runs were better, where the paper has the better of two
 
     def as_json(self) -> dict[str, Any]:
         paper = {key: value for key, value in vars(self.paper).items() if value is not None} if self.paper else None
@@ -64,7 +65,10 @@ class Cell:
 
     @property
     def ours(self) -> str:
-        return with_seeds(self.values, self._digits) if self.values else "missing"
+        if not self.values:
+            return "missing"
+        chosen_by_this = self.choice and self.measure == "acc"
+        return with_seeds(self.values, self._digits) + (f", {self.choice}" if chosen_by_this else "")
 
     @property
     def theirs(self) -> str:
@@ -103,7 +107,7 @@ class PaperTable:
     def cells(self, found: Found, *, comparable: bool = True) -> Iterator[Cell]:
         for row in self.rows:
             for column in self.columns:
-                records = max((found(setting) for setting in self._settings(row, column)), key=_mean_accuracy)
+                choice, records = _better({setting: found(setting) for setting in self._settings(row, column)})
                 for measure in self.measures:
                     values = [value for record in records if (value := MEASURES[measure][1](record)) is not None]
                     place: dict[str, Any] = (
@@ -111,7 +115,7 @@ class PaperTable:
                     )
                     paper = published(self.name, measure, **place)
                     runs = [record["id"] for record in records]
-                    yield Cell(row.title, column.title, measure, values, runs, paper, comparable)
+                    yield Cell(row.title, column.title, measure, values, runs, paper, comparable, choice)
 
     def parts(self, cells: Sequence[Cell]) -> Iterator[tuple[Line, list[str], list[tuple[str, list[Cell]]]]]:
         """A table for each column of the paper's: the column, the measures shown, and the cells of each row."""
@@ -167,6 +171,15 @@ def _at(cells: Sequence[Cell], row: Line, column: Line, measure: str) -> Cell:
 
 def _lines(cell: Cell) -> list[str]:
     return [cell.ours, f"[dim]paper {cell.theirs}[/dim]", *([f"[dim]{cell.verdict}[/dim]"] if cell.verdict else [])]
+
+
+def _better(found: Mapping[Setting, list[Record]]) -> tuple[str, list[Record]]:
+    """The records with the better accuracy, and of without and with augmentation, which they are."""
+    setting, records = max(found.items(), key=lambda item: _mean_accuracy(item[1]))
+    if len(found) == 1 or not records:
+        return "", records
+    choice = "augmented" if setting.augment else "not augmented"
+    return choice if all(found.values()) else f"only {choice}", records
 
 
 def _mean_accuracy(records: Sequence[Record]) -> float:

@@ -58,7 +58,7 @@ T2 = PaperTable(
 )
 T3 = PaperTable(
     name="T3",
-    title="Blurry CIFAR-10, two classes a batch on average",
+    title="Blurry CIFAR-10, two classes a batch on average, the better of without and with augmentation",
     place="tab:blurry",
     rows=[
         *_methods("er", stream="order=blurry,distinct=2"),
@@ -67,6 +67,7 @@ T3 = PaperTable(
     ],
     columns=_memories(20, 100),
     measures=["acc"],
+    best_of_augmentation=True,
 )
 T4 = PaperTable(
     name="T4",
@@ -125,7 +126,7 @@ T8 = PaperTable(
 )
 T9 = PaperTable(
     name="T9",
-    title="Limited data after the first task, CIFAR-10, M = 20",
+    title="Limited data after the first task, CIFAR-10, M = 20, the better of without and with augmentation",
     place="appendix, limited training data",
     rows=[
         Line("ER", {"method": "er", "run": "er:replay=20", "memory": 20}),
@@ -136,5 +137,6 @@ T9 = PaperTable(
     ],
     columns=[Line(f"{share} % of the data", {"share": share}) for share in (5, 10, 25, 50)],
     measures=["acc"],
+    best_of_augmentation=True,
 )
 TABLES = {table.name: table for table in (T1, T2, T3, T4, T5, T6, T7, T8, T9)}
