@@ -76,6 +76,18 @@ def test_what_is_there_is_rendered_without_running(everything: Path, capsys: pyt
     assert len(Store(everything / "runs.sqlite").rows()) == before
 
 
+def test_what_is_there_is_rendered_where_the_data_is_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = Store(tmp_path / "runs.sqlite")
+    store.open()
+    (spec,) = Setting(method="er-ace", memory=100, dataset="cifar100").specs(1)
+    measured = {"aaa": 0.3, "acc": 0.2, "train_macs": 10**12, "memory_bytes": 10**6}
+    store.keep("a run", {**spec.as_json(), "title": spec.title, **measured})
+    command = ["paper", "T2", "--seeds", "1", "--render", "--data", str(tmp_path / "empty"), "--out", str(tmp_path)]
+    assert main(command) == 0
+    shown = capsys.readouterr().out
+    assert "ER-ACE" in shown and "only not augmented" in shown and "…" not in shown
+
+
 def test_a_column_is_chosen_by_what_its_stream_says(everything: Path, tmp_path: Path) -> None:
     shutil.copy(everything / "runs.sqlite", tmp_path)
     command = ["paper", "T8", "--quick", "--seeds", "1", "--render", "--only", "distinct=2", "--out", str(tmp_path)]
@@ -94,8 +106,9 @@ def test_a_column_is_chosen_by_what_its_stream_says(everything: Path, tmp_path: 
     ],
 )
 def test_a_cell_says_whether_augmented_runs_were_better(there: dict[bool, list[float]], shown: str) -> None:
-    found = TABLES["T3"].cells(lambda setting: [{"id": "run", "acc": acc} for acc in there[setting.augment]])
-    assert next(cell.ours for cell in found if cell.row == "ER") == shown
+    table = TABLES["T3"]
+    found = list(table.cells(lambda setting: [{"id": "run", "acc": acc} for acc in there[setting.augment]]))
+    assert f"| ER | {shown} | 32.1" in table.markdown(found)
 
 
 def test_a_picture_that_cannot_be_written_is_one_line(
@@ -147,6 +160,8 @@ def test_probes_count_in_how_long_it_would_take(tmp_path: Path, monkeypatch: pyt
         (["T8", "--only", "distinct=7"], "nothing of T8 is like that"),
         (["T1", "--only", "method=scr"], "nothing of T1 is like that"),
         (["T1", "--seeds", "0"], "1 or more"),
+        (["T1", "--render", "--fresh"], "leave one of them out"),
+        (["T1", "--render", "--out", "nowhere"], "there are no runs in nowhere"),
     ],
 )
 def test_mistakes(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,7 +2,7 @@
 
 import argparse
 import json
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -19,6 +19,7 @@ from holdfast.paper.figures import FIGURES
 from holdfast.paper.setting import Setting
 from holdfast.paper.table import PaperTable
 from holdfast.paper.tables import TABLES
+from holdfast.runs.archive import opened
 from holdfast.runs.command import do_missing, say_what_is_missing
 from holdfast.runs.match import Alike, kind
 from holdfast.runs.spec import RunSpec
@@ -48,9 +49,11 @@ def paper(options: argparse.Namespace) -> int:
     }
     if not specs:
         raise InputError(f"--only {','.join(options.only)}: nothing of {', '.join(names)} is like that")
-    store = Store(options.out / "runs.sqlite")
-    in_store = [] if options.fresh or not store.file.exists() else store.rows({"status": "done"})
-    specs = _each_run_once(specs, in_store)
+    if options.render and options.fresh:
+        raise InputError("--render runs nothing, so --fresh has nothing to repeat: leave one of them out")
+    store = opened(options) if options.render else Store(options.out / "runs.sqlite")
+    there = Alike(store.rows({"status": "done"}) if store.file.exists() and not options.fresh else [])
+    specs = _each_run_once(specs, there)
     runs = [
         run for seed in range(options.seeds) for of_setting in specs.values() for run in of_setting if run.seed == seed
     ]
@@ -58,10 +61,15 @@ def paper(options: argparse.Namespace) -> int:
     if options.tuned:
         console.print(tuned.note(list(specs), picks), highlight=False)
     if options.estimate:
-        console.print(estimate(_look(runs, options), options.jobs))
+        store.open()
+        console.print(estimate(Sweep(runs, store, data_root(options.data)), options.jobs))
         return 0
-    plans = _look(runs, options) if options.render else do_missing(runs, options, console)
-    found = Found(plans, specs)
+    plans = None if options.render else do_missing(runs, options, console)
+    if plans is None:
+        ids = {run: record["id"] for run in runs if (record := there.run(run))}
+    else:
+        ids = {run: plans.ids[run] for run in plans.done()}
+    found = Found(store, specs, ids)
     folder = options.out / "paper"
     files.make_folder(folder)
     for name in names:
@@ -70,7 +78,7 @@ def paper(options: argparse.Namespace) -> int:
             note = tuned.note([setting for setting in artifact.settings() if setting in specs], picks)
             artifact = replace(artifact, notes=[*artifact.notes, note])
         _render(console, artifact, found, folder, comparable=not options.quick)
-    return say_what_is_missing(plans)
+    return say_what_is_missing(plans) if plans else 0
 
 
 def _list() -> int:
@@ -92,14 +100,9 @@ def _only(texts: Sequence[str]) -> dict[str, str]:
     return wanted
 
 
-def _each_run_once(
-    specs: Mapping[Setting, Sequence[RunSpec]], in_store: Iterable[Record]
-) -> dict[Setting, list[RunSpec]]:
+def _each_run_once(specs: Mapping[Setting, Sequence[RunSpec]], there: Alike) -> dict[Setting, list[RunSpec]]:
     """Probes change nothing: a run with those of a figure is one for a table too, in the store or still to be made."""
-    there = Alike()
-    for row in in_store:
-        there.add(row)
-    made = {spec: there.of(spec).get(spec.seed) for spec in chain.from_iterable(specs.values())}
+    made = {spec: there.run(spec) for spec in chain.from_iterable(specs.values())}
     run_of = {spec: (kind(spec), spec.seed) for spec, record in made.items() if record is None}
     asked: dict[Hashable, dict[str, None]] = {}  # the probes, in their order
     for spec, run in run_of.items():
@@ -112,20 +115,11 @@ def _each_run_once(
     return {setting: [once(spec) for spec in of_setting] for setting, of_setting in specs.items()}
 
 
-def _look(runs: Sequence[RunSpec], options: argparse.Namespace) -> Sweep:
-    store = Store(options.out / "runs.sqlite")
-    plans = Sweep(runs, store, data_root(options.data))
-    store.open()
-    return plans
-
-
 class Found:
     """The records of a setting, by seed; none for settings that were not asked for."""
 
-    def __init__(self, plans: Sweep, specs: dict[Setting, list[RunSpec]]) -> None:
-        self._plans = plans
-        self._specs = specs
-        self._ids = {spec: plans.ids[spec] for spec in plans.done()}
+    def __init__(self, store: Store, specs: Mapping[Setting, Sequence[RunSpec]], ids: Mapping[RunSpec, str]) -> None:
+        self._store, self._specs, self._ids = store, specs, ids
         self._records: dict[str, Record] = {}
 
     def __call__(self, setting: Setting) -> list[Record]:
@@ -133,7 +127,7 @@ class Found:
 
     def _record(self, run: str) -> Record:
         if run not in self._records:
-            self._records[run] = self._plans.store.record(run)
+            self._records[run] = self._store.record(run)
         return self._records[run]
 
 

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from textwrap import fill
 from typing import Any
 
 from rich import box
 from rich.table import Table
+from rich.text import Text
 
 from holdfast.paper.published import Published, published
 from holdfast.paper.setting import Found, Setting
@@ -57,7 +59,7 @@ class Cell:
     runs: list[str]
     paper: Published | None
     comparable: bool = True  # a miniature is not
-    choice: str = ""  # which runs were better, where the paper has the better of two
+    choice: str = ""  # which runs were better, beside the accuracy, where the paper has the better of two
 
     def as_json(self) -> dict[str, Any]:
         paper = {key: value for key, value in vars(self.paper).items() if value is not None} if self.paper else None
@@ -65,10 +67,7 @@ class Cell:
 
     @property
     def ours(self) -> str:
-        if not self.values:
-            return "missing"
-        chosen_by_this = self.choice and self.measure == "acc"
-        return with_seeds(self.values, self._digits) + (f", {self.choice}" if chosen_by_this else "")
+        return with_seeds(self.values, self._digits) if self.values else "missing"
 
     @property
     def theirs(self) -> str:
@@ -115,7 +114,8 @@ class PaperTable:
                     )
                     paper = published(self.name, measure, **place)
                     runs = [record["id"] for record in records]
-                    yield Cell(row.title, column.title, measure, values, runs, paper, comparable, choice)
+                    beside = choice if measure == "acc" else ""
+                    yield Cell(row.title, column.title, measure, values, runs, paper, comparable, beside)
 
     def parts(self, cells: Sequence[Cell]) -> Iterator[tuple[Line, list[str], list[tuple[str, list[Cell]]]]]:
         """A table for each column of the paper's: the column, the measures shown, and the cells of each row."""
@@ -126,16 +126,10 @@ class PaperTable:
 
     def render(self, cells: Sequence[Cell]) -> list[Table]:
         """One table a column of the paper's; in each cell ours, below it the published value and the difference."""
-        tables = []
-        for column, shown, rows in self.parts(cells):
-            table = Table(title=f"{self.name}  {self.title}: {column.title}", box=box.SIMPLE_HEAD, pad_edge=False)
-            table.add_column("method")
-            for measure in shown:
-                table.add_column(MEASURES[measure][0], justify="right", no_wrap=True)
-            for title, of_row in rows:
-                table.add_row(title, *("\n".join(_lines(cell)) for cell in of_row))
-            tables.append(table)
-        return tables
+        return [
+            _drawn(f"{self.name}  {self.title}: {column.title}", shown, rows)
+            for column, shown, rows in self.parts(cells)
+        ]
 
     def markdown(self, cells: Sequence[Cell]) -> str:
         parts = [f"# {self.name}: {self.title}", f"`{self.place}` in the paper. Ours: mean ± standard error (seeds)."]
@@ -143,7 +137,7 @@ class PaperTable:
             heads = [part for measure in shown for part in (MEASURES[measure][0], "published", "difference")]
             lines = [f"| method | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
             for title, of_row in rows:
-                texts = [part for cell in of_row for part in (cell.ours, cell.theirs, cell.verdict)]
+                texts = [part for cell in of_row for part in (_ours(cell), cell.theirs, cell.verdict)]
                 lines.append(f"| {title} | {' | '.join(texts)} |")
             parts += [f"## {column.title}", "\n".join(lines)]
         return "\n\n".join([*parts, *self.notes]) + "\n"
@@ -169,8 +163,27 @@ def _at(cells: Sequence[Cell], row: Line, column: Line, measure: str) -> Cell:
     return next(c for c in cells if (c.row, c.column, c.measure) == (row.title, column.title, measure))
 
 
-def _lines(cell: Cell) -> list[str]:
-    return [cell.ours, f"[dim]paper {cell.theirs}[/dim]", *([f"[dim]{cell.verdict}[/dim]"] if cell.verdict else [])]
+def _drawn(title: str, measures: Sequence[str], rows: Sequence[tuple[str, list[Cell]]]) -> Table:
+    """As narrow as it can be with every number and word whole: four measures take 80 columns."""
+    table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    names, texts = [name for name, _ in rows], [[_text(cell) for cell in of_row] for _, of_row in rows]
+    table.add_column("method", min_width=max(len(word) for name in names for word in name.split()))
+    for measure, of_measure in zip(measures, zip(*texts, strict=True), strict=True):
+        width = max(line.cell_len for text in of_measure for line in text.split())
+        head = fill(MEASURES[measure][0], width, break_long_words=False, break_on_hyphens=False)
+        table.add_column(head, justify="right", no_wrap=True)
+    for name, of_row in zip(names, texts, strict=True):
+        table.add_row(name, *of_row)
+    return table
+
+
+def _ours(cell: Cell) -> str:
+    return f"{cell.ours}, {cell.choice}" if cell.choice else cell.ours
+
+
+def _text(cell: Cell) -> Text:
+    below = filter(None, (cell.choice, f"paper {cell.theirs}", cell.verdict))
+    return Text("\n").join([Text(cell.ours), *(Text(line, "dim") for line in below)])
 
 
 def _better(found: Mapping[Setting, list[Record]]) -> tuple[str, list[Record]]:

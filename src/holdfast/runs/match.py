@@ -1,6 +1,6 @@
 """Which records are of which runs, told by what was asked for. Ids tell it, too, but take the datasets to be there."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
@@ -18,8 +18,10 @@ USUAL = {"order": "split", "batch": 10.0, "distinct": 2.0, "share": 100.0, "rehe
 class Alike:
     """Records by what was asked for."""
 
-    def __init__(self) -> None:
+    def __init__(self, records: Iterable[Record] = ()) -> None:
         self._records: dict[Hashable, list[Record]] = {}
+        for record in records:
+            self.add(record)
 
     def add(self, record: Record) -> None:
         what = kind_of(record)
@@ -30,6 +32,9 @@ class Alike:
         """By seed, whatever the spec's is. Those with more probes are as good, but come last: probes change nothing."""
         able = [record for record in self._records.get(kind(spec), []) if set(spec.probe) <= set(record["probe"])]
         return {record["seed"]: record for record in sorted(able, key=lambda r: (r["seed"], -len(r["probe"])))}
+
+    def run(self, spec: RunSpec) -> Record | None:
+        return self.of(spec).get(spec.seed)
 
 
 def kind_of(record: Record) -> Hashable | None:
