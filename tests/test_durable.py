@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -109,13 +108,11 @@ def test_interrupted_between_the_log_and_the_return(change: str, home: Path, mon
 def test_a_second_opener_is_told_who_has_it(home: Path) -> None:
     with opened(home) as learner:
         learner.observe(*BATCHES[0])
-        start = time.monotonic()
         with pytest.raises(InUse, match=str(os.getpid())):
             opened(home)
         code = f"import holdfast; holdfast.open({str(home)!r})"
         other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
         assert f"is in use by process {os.getpid()}" in other.stderr
-        assert time.monotonic() - start < 30
         learner.observe(*BATCHES[1])  # neither took anything from the first
     opened(home).close()
 
@@ -239,11 +236,9 @@ def test_ended_at_any_moment_it_goes_on_where_it_was(home: Path, how: signal.Sig
         assert process.stdout is not None
         for _ in range(20):
             acknowledged = int(process.stdout.readline())
-        start = time.monotonic()
         process.send_signal(how)
         rest = process.stdout.read().split()
         process.wait()
-    assert time.monotonic() - start < 5
     acknowledged = int(rest[-1]) if rest else acknowledged
     with holdfast.open(home) as learner:  # free at once
         assert learner.step in (acknowledged, acknowledged + 1)
