@@ -9,7 +9,7 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-from holdfast.paper.figures import old_task_curve
+from holdfast.paper.curves import of_first_task
 from holdfast.report.statistics import with_seeds
 from holdfast.runs.store import Store
 
@@ -22,7 +22,7 @@ def main() -> None:
     for row in store.rows({"status": "done"}):
         if "drift" in row["probe"] and row["stream"] == stream:
             start = f", first task by {row['start']}" if row["start"] else ""
-            runs[row["title"] + start].append(old_task_curve(store.record(row["id"]), "drift"))
+            runs[row["title"] + start].append(of_first_task(store.record(row["id"]), "drift"))
     print(f"{'updates after the switch':40} " + " ".join(f"{f'{a} to {b}' if b > a else a:>15}" for a, b in RANGES))
     for title, curves in sorted(runs.items()):
         cells = []

@@ -64,6 +64,53 @@ def test_figures_are_drawn_with_nothing_missing(name: str, everything: Path) -> 
         assert title.replace("IID", "iid") in shown, title
 
 
+OF_A_CIFAR10_RUN = {("cifar10", method, 20, False) for method in ("er", "icarl", "mir", "ss-il", "er-ace", "er-aml")}
+WHAT_FIGURES_SHOW = {  # dataset, method, samples a class in memory, augmentation
+    "F1": {("cifar10", method, 20, False) for method in ("er:head=cosine", "er-ace", "er")}
+    | {("cifar10", "er", 100, False)},
+    "F2": {("cifar10", method, 20, False) for method in ("er-aml", "er-aml:negatives=all")},
+    "F3": OF_A_CIFAR10_RUN | {("cifar10", "iid++", 0, False)},
+    "F4": {("cifar10", method, 20, False) for method in ("ss-il", "er", "er-ace")},
+    "F5": {("cifar10", method, 20, False) for method in ("er", "er-ace")},
+    "F6": {("cifar10", method, memory, True) for method in ("der++", "der++-ace") for memory in (20, 100)},
+    "F7": {("cifar10", method, 20, False) for method in ("er", "er-ace", "er-aml", "er-aml:negatives=all")},
+    "F8": {("cifar10", method, 20, False) for method in ("er", "er-ace")},
+    "F9": {("cifar10", method, 20, False) for method in ("er:head=cosine", "er-ace", "er-aml")},
+    "F10": {
+        (dataset, method, memory, augment)
+        for dataset, memories in {
+            "cifar10": (5, 20, 50, 100),
+            "cifar100": (20, 50, 100),
+            "mini-imagenet": (20, 50, 100),
+        }.items()
+        for memory in memories
+        for augment in (False, True)
+        for method in ("er", "icarl", "mir", "ss-il", "er-ace", "er-aml", *(["der++"] if augment else []))
+    },
+}
+PANELS = {"F1": 4, "F2": 2, "F3": 1, "F4": 1, "F5": 1, "F6": 2, "F7": 1, "F8": 2, "F9": 12, "F10": 20}
+WITH_TASKS_SHADED = {"F1", "F2", "F4", "F7", "F8", "F10"}
+
+
+@pytest.mark.parametrize("name", WHAT_FIGURES_SHOW)
+def test_figures_have_the_methods_memories_and_panels_of_the_paper(name: str, everything: Path) -> None:
+    shown = {(s.dataset, s.method, s.memory, s.augment) for s in ARTIFACTS[name].settings()}
+    assert shown == WHAT_FIGURES_SHOW[name]
+    drawn = (everything / "paper" / f"{name}.svg").read_text()
+    assert len(re.findall(r'<g id="axes_\d+">', drawn)) == PANELS[name]
+    assert ("#f0f0f0" in drawn) == (name in WITH_TASKS_SHADED)
+
+
+def test_a_figure_says_what_it_lacks(everything: Path, tmp_path: Path) -> None:
+    shutil.copy(everything / "runs.sqlite", tmp_path)
+    names = [name for name in ARTIFACTS if name.startswith("F")]
+    only = ["--only", "method=er-ace", "--only", "memory=20"]
+    command = ["paper", *names, "--quick", "--seeds", "1", "--render", *only, "--out", str(tmp_path)]
+    assert main(command) == 0
+    for name in names:
+        assert "missing" in (tmp_path / "paper" / f"{name}.svg").read_text(), name
+
+
 def test_what_is_there_is_rendered_without_running(everything: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = len(Store(everything / "runs.sqlite").rows())
     assert main(["paper", "T3", "--quick", "--seeds", "2", "--render", "--out", str(everything)]) == 0

@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from holdfast.paper.curves import Curve
 from holdfast.paper.setting import Found, Setting
 from holdfast.report.figures import COLOURS, mean_and_band, write
-from holdfast.runs.store import Record
 
-Curves = Sequence[tuple[Sequence[float], Sequence[float]]]
 INCH_PER_COLUMN = 3.3
 STYLE: Any = {
     "font.size": 8,
@@ -68,19 +67,16 @@ class PaperFigure:
                 plt.close(figure)
 
 
-def look(setting: Setting) -> tuple[str, str]:
-    """Colour by method; variants of one method have other line styles."""
-    return COLOURS[setting.name], "--" if "negatives=all" in setting.method else "-"
-
-
-def band(axes: Any, curves: Curves, setting: Setting, label: str) -> None:
-    """Mean ± standard error over seeds, on the steps that all of them have."""
+def band(
+    axes: Any, curves: Sequence[Curve], setting: Setting, label: str, *, style: str = "-", smoothed: int = 10
+) -> None:
+    """The mean over seeds ± its standard error, on what all of them have, each a running mean of so many points."""
+    colour = COLOURS[setting.name]
     if not curves:
-        axes.plot([], [], color=COLOURS[setting.name], label=f"{label} (missing)")
+        axes.plot([], [], style, color=colour, label=f"{label} (missing)")
         return
-    colour, style = look(setting)
     length = min(len(x) for x, _ in curves)
-    heights = np.array([np.asarray(y[:length], float) for _, y in curves])
+    heights = np.array([smooth(y[:length], smoothed) for _, y in curves])
     label = f"{label} (n = {len(curves)})"
     mean_and_band(axes, curves[0][0][:length], heights, style, color=colour, linewidth=1.1, label=label)
 
@@ -88,13 +84,3 @@ def band(axes: Any, curves: Curves, setting: Setting, label: str) -> None:
 def smooth(values: Sequence[float], window: int) -> list[float]:
     """A running mean, shorter at the beginning."""
     return [float(np.mean(values[max(0, i - window + 1) : i + 1])) for i in range(len(values))]
-
-
-def probed(record: Record, name: str) -> list[tuple[int, Any]]:
-    return [(probe["step"], probe["value"]) for probe in record["probes"] if probe["name"] == name]
-
-
-def of_first_task(value: dict[str, float], classes: int) -> float | None:
-    """The mean over the classes that came first."""
-    old = [number for label, number in value.items() if int(label) < classes]
-    return sum(old) / len(old) if old else None

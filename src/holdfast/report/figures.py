@@ -110,4 +110,8 @@ def shade_tasks(axes: Any, records: Sequence[Record]) -> None:
     """Every other task of the run that has most."""
     ends: list[int] = max((record["task_ends"] for record in records), key=len, default=[])
     for start, end in list(pairwise([0, *ends]))[1::2]:
-        axes.axvspan(start, end, color="0.94", linewidth=0, zorder=0)
+        shade(axes, start, end)
+
+
+def shade(axes: Any, start: float, end: float) -> None:
+    axes.axvspan(start, end, color="0.94", linewidth=0, zorder=0)
