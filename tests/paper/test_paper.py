@@ -37,7 +37,7 @@ def test_every_table_and_figure_is_there() -> None:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_tables_have_every_cell_of_the_paper_and_no_hole(name: str, everything: Path) -> None:
-    found = json.loads((everything / "paper" / f"{name}.json").read_text())
+    found = json.loads((everything / "paper" / f"{name}-miniature.json").read_text())
     assert all(cell["values"] and cell["runs"] for cell in found)
     with_paper = [cell for cell in found if cell["paper"]]
     repeated = {"T1": 4, "T6": 12}.get(name, 0)  # methods without memory are printed once for each size of it
@@ -45,15 +45,16 @@ def test_tables_have_every_cell_of_the_paper_and_no_hole(name: str, everything: 
     shared_by_rows = [c for c in per_memory if "augment" not in c]
     assert len(with_paper) - repeated == len(cells()[name]) + 2 * len(per_memory) + 3 * len(shared_by_rows)
     assert all(not cell["agreement"] for cell in found), "a miniature is not compared"
-    text = (everything / "paper" / f"{name}.md").read_text()
+    text = (everything / "paper" / f"{name}-miniature.md").read_text()
     for row in TABLES[name].rows:
         assert f"| {row.title} |" in text
+    assert "A miniature" in text
 
 
 @pytest.mark.parametrize("name", [name for name in ARTIFACTS if name.startswith("F")])
 def test_figures_are_drawn_with_nothing_missing(name: str, everything: Path) -> None:
-    assert (everything / "paper" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-    text = (everything / "paper" / f"{name}.svg").read_text()
+    assert (everything / "paper" / f"{name}-miniature.png").read_bytes().startswith(b"\x89PNG")
+    text = (everything / "paper" / f"{name}-miniature.svg").read_text()
     ElementTree.fromstring(text)
     assert "missing" not in text
     shown = re.sub(r"<[^>]+>", " ", text)
@@ -96,7 +97,7 @@ WITH_TASKS_SHADED = {"F1", "F2", "F4", "F7", "F8", "F10"}
 def test_figures_have_the_methods_memories_and_panels_of_the_paper(name: str, everything: Path) -> None:
     shown = {(s.dataset, s.method, s.memory, s.augment) for s in ARTIFACTS[name].settings()}
     assert shown == WHAT_FIGURES_SHOW[name]
-    drawn = (everything / "paper" / f"{name}.svg").read_text()
+    drawn = (everything / "paper" / f"{name}-miniature.svg").read_text()
     assert len(re.findall(r'<g id="axes_\d+">', drawn)) == PANELS[name]
     assert ("#f0f0f0" in drawn) == (name in WITH_TASKS_SHADED)
 
@@ -108,7 +109,7 @@ def test_a_figure_says_what_it_lacks(everything: Path, tmp_path: Path) -> None:
     command = ["paper", *names, "--quick", "--seeds", "1", "--render", *only, "--out", str(tmp_path)]
     assert main(command) == 0
     for name in names:
-        assert "missing" in (tmp_path / "paper" / f"{name}.svg").read_text(), name
+        assert "missing" in (tmp_path / "paper" / f"{name}-miniature.svg").read_text(), name
 
 
 def test_what_is_there_is_rendered_without_running(everything: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -139,7 +140,9 @@ def test_a_column_is_chosen_by_what_its_stream_says(everything: Path, tmp_path: 
     shutil.copy(everything / "runs.sqlite", tmp_path)
     command = ["paper", "T8", "--quick", "--seeds", "1", "--render", "--only", "distinct=2", "--out", str(tmp_path)]
     assert main(command) == 0
-    there = [cell["column"] for cell in json.loads((tmp_path / "paper" / "T8.json").read_text()) if cell["values"]]
+    there = [
+        cell["column"] for cell in json.loads((tmp_path / "paper" / "T8-miniature.json").read_text()) if cell["values"]
+    ]
     assert there == ["2 distinct classes a batch"] * 4
 
 
@@ -162,11 +165,11 @@ def test_a_picture_that_cannot_be_written_is_one_line(
     everything: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.copy(everything / "runs.sqlite", tmp_path)
-    (tmp_path / "paper" / "F8.png").mkdir(parents=True)
+    (tmp_path / "paper" / "F8-miniature.png").mkdir(parents=True)
     assert main(["paper", "F8", "--quick", "--seeds", "1", "--render", "--out", str(tmp_path)]) == 2
     error = capsys.readouterr().err
-    assert "F8.png cannot be written" in error and error.count("\n") == 1
-    assert [path.name for path in (tmp_path / "paper").iterdir()] == ["F8.png"]
+    assert "F8-miniature.png cannot be written" in error and error.count("\n") == 1
+    assert [path.name for path in (tmp_path / "paper").iterdir()] == ["F8-miniature.png"]
 
 
 def test_only_what_is_asked_for_is_run(tmp_path: Path) -> None:
@@ -240,7 +243,7 @@ def test_a_run_made_for_a_figure_serves_tables_too(tmp_path: Path) -> None:
     assert made["probe"]
     assert main(["paper", "T7", *to]) == 0
     assert [row["id"] for row in Store(tmp_path / "runs.sqlite").rows()] == [made["id"]]
-    cells = json.loads((tmp_path / "paper" / "T7.json").read_text())
+    cells = json.loads((tmp_path / "paper" / "T7-miniature.json").read_text())
     assert {run for cell in cells for run in cell["runs"]} == {made["id"]}
     assert main(["paper", "T7", *to, "--fresh"]) == 0
     made_again = Store(tmp_path / "runs.sqlite").rows()[-1]
@@ -252,5 +255,5 @@ def test_a_table_and_a_figure_asked_for_together_share_their_run(tmp_path: Path)
     assert main(["paper", "T7", "F4", *to]) == 0
     (made,) = Store(tmp_path / "runs.sqlite").rows()
     assert made["probe"]
-    cells = json.loads((tmp_path / "paper" / "T7.json").read_text())
+    cells = json.loads((tmp_path / "paper" / "T7-miniature.json").read_text())
     assert {run for cell in cells for run in cell["runs"]} == {made["id"]}

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from holdfast.methods import make
-from holdfast.paper.published import NUMBERS, Published, cells, published
+from holdfast.paper.published import NUMBERS, Published, cells, place, published
 from holdfast.runs.spec import parse_method
 
 CIFAR10: dict[str, Any] = {"dataset": "cifar10"}
@@ -16,6 +16,16 @@ ALL = [(artifact, cell) for artifact, table in cells().items() for cell in table
 def test_every_table_is_complete() -> None:
     counts = {artifact: len(table) for artifact, table in cells().items()}
     assert counts == {"T1": 106, "T2": 68, "T3": 8, "T4": 6, "T5": 3, "T6": 16, "T7": 12, "T8": 20, "T9": 20}
+
+
+def test_every_table_has_its_place() -> None:
+    labels = ["cifar10", "cifar100_mini", "blurry", "balanced_stream", "rep_drift_overall_Trip", "cifar10_fixed"]
+    labelled = [f"tab:{label}" for label in (*labels, "cifar10_er_ablate")]
+    assert [place(artifact) for artifact in cells()] == [
+        *labelled,
+        "appendix, additional blurry task boundaries",
+        "appendix, limited training data",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -302,11 +302,11 @@ def test_tables_are_made_with_what_was_chosen(tmp_path: Path, tune: Tune, capsys
     assert main([*command, "--tuned"]) == 0
     note = "Hyper-parameters: tuned picks, from tuned.json; the authors' picks where it has none: er on cifar10."
     assert " ".join(capsys.readouterr().out.split()).count(note) == 2  # before the runs, and below the table
-    assert note in (tmp_path / "paper" / "T7.md").read_text()
+    assert note in (tmp_path / "paper" / "T7-tuned-miniature.md").read_text()
     used = {row["title"]: row["lr"] for row in Store(tmp_path / "runs.sqlite").rows() if "holdout" not in row["stream"]}
     assert used == {"er": 0.1, "er-aml:temperature=0.1": 0.001, "er-aml:negatives=all,temperature=0.1": 0.001}
     assert main(command) == 0
-    assert "tuned" not in (tmp_path / "paper" / "T7.md").read_text()
+    assert "tuned" not in (tmp_path / "paper" / "T7-miniature.md").read_text()
 
 
 def test_picks_hold_for_their_setting_only_and_for_those_that_share_them() -> None:

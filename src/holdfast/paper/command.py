@@ -28,6 +28,7 @@ from holdfast.runs.sweep import Sweep
 from holdfast.streams.named import OPTIONS
 
 ARTIFACTS: dict[str, PaperTable | PaperFigure] = {**TABLES, **FIGURES}
+MINIATURE = "A miniature on the embedded images: its numbers are not to be compared with the published ones."
 
 
 def paper(options: argparse.Namespace) -> int:
@@ -74,11 +75,18 @@ def paper(options: argparse.Namespace) -> int:
     files.make_folder(folder)
     for name in names:
         artifact = ARTIFACTS[name]
-        if options.tuned and isinstance(artifact, PaperTable):
-            note = tuned.note([setting for setting in artifact.settings() if setting in specs], picks)
-            artifact = replace(artifact, notes=[*artifact.notes, note])
-        _render(console, artifact, found, folder, comparable=not options.quick)
+        if isinstance(artifact, PaperTable):
+            asked_for = [setting for setting in artifact.settings() if setting in specs]
+            notes = [tuned.note(asked_for, picks)] * options.tuned + [MINIATURE] * options.quick
+            artifact = replace(artifact, notes=[*artifact.notes, *notes])
+        file = folder / "-".join([name, *badges(tuned=options.tuned, miniature=options.quick)])
+        _render(console, artifact, found, file, comparable=not options.quick)
     return say_what_is_missing(plans) if plans else 0
+
+
+def badges(*, tuned: bool, miniature: bool) -> list[str]:
+    """What sets a table or figure apart from the one that has the paper's own settings."""
+    return ["tuned"] * tuned + ["miniature"] * miniature
 
 
 def _list() -> int:
@@ -132,10 +140,11 @@ class Found:
 
 
 def _render(
-    console: Console, artifact: PaperTable | PaperFigure, found: "Found", folder: Path, *, comparable: bool
+    console: Console, artifact: PaperTable | PaperFigure, found: "Found", file: Path, *, comparable: bool
 ) -> None:
+    """`file` has no suffix yet."""
     if isinstance(artifact, PaperFigure):
-        for path in artifact.render(found, folder):
+        for path in artifact.render(found, file):
             console.print(f"{artifact.name}: {path}", highlight=False)
         return
     cells = list(artifact.cells(found, comparable=comparable))
@@ -143,5 +152,5 @@ def _render(
         console.print(table)
     for note in artifact.notes:
         console.print(note, style="dim")
-    files.write(folder / f"{artifact.name}.md", artifact.markdown(cells).encode())
-    files.write(folder / f"{artifact.name}.json", json.dumps([cell.as_json() for cell in cells], indent=1).encode())
+    files.write(file.with_suffix(".md"), artifact.markdown(cells).encode())
+    files.write(file.with_suffix(".json"), json.dumps([cell.as_json() for cell in cells], indent=1).encode())

@@ -37,8 +37,8 @@ class PaperFigure:
     def settings(self) -> list[Setting]:
         return list(self.needs)
 
-    def render(self, found: Found, folder: Path) -> list[Path]:
-        paths = [folder / f"{self.name}.{kind}" for kind in ("png", "svg")]
+    def render(self, found: Found, file: Path) -> list[Path]:
+        paths = [file.with_suffix(suffix) for suffix in (".png", ".svg")]
         with self._drawn(found) as figure:
             for path in paths:
                 write(figure, path, dpi=300, metadata={"Date": None} if path.suffix == ".svg" else None)

@@ -31,8 +31,17 @@ def published(artifact: str, measure: str, method: str, **setting: object) -> Pu
     return None
 
 
+def place(artifact: str) -> str:
+    """Where in the paper a table stands."""
+    return str(_tables()[artifact]["place"])
+
+
 @cache
 def cells() -> dict[str, list[dict[str, Any]]]:
     """Every number of every table with the fields that identify it."""
-    tables = tomllib.loads((resources.files("holdfast.paper") / "published.toml").read_text(encoding="utf-8"))
-    return {name: [table.get("common", {}) | line for line in table["values"]] for name, table in tables.items()}
+    return {name: [table.get("common", {}) | line for line in table["values"]] for name, table in _tables().items()}
+
+
+@cache
+def _tables() -> dict[str, dict[str, Any]]:
+    return tomllib.loads((resources.files("holdfast.paper") / "published.toml").read_text(encoding="utf-8"))

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from holdfast.paper import tuned
-from holdfast.paper.command import ARTIFACTS
+from holdfast.paper.command import ARTIFACTS, badges
 from holdfast.paper.figure import PaperFigure
 from holdfast.paper.setting import Picks, Setting
 from holdfast.paper.table import MEASURES, Cell, PaperTable
@@ -67,7 +67,7 @@ class Section:
 
     @property
     def badges(self) -> list[str]:
-        return ["tuned"] * self.tuned + ["miniature"] * self.miniature
+        return badges(tuned=self.tuned, miniature=self.miniature)
 
 
 def sections(found: InStore, seeds: Mapping[str, int], *, quick: bool, picks: Picks | None = None) -> list[Section]:

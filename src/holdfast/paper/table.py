@@ -9,7 +9,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from holdfast.paper.published import Published, published
+from holdfast.paper.published import Published, place, published
 from holdfast.paper.setting import Found, Setting
 from holdfast.report.statistics import agreement, with_seeds
 from holdfast.runs.store import Record
@@ -93,12 +93,15 @@ class Cell:
 class PaperTable:
     name: str
     title: str
-    place: str
     rows: Sequence[Line]
     columns: Sequence[Line]
     measures: Sequence[str]
     best_of_augmentation: bool = False
     notes: Sequence[str] = field(default=())
+
+    @property
+    def place(self) -> str:
+        return place(self.name)
 
     def settings(self) -> list[Setting]:
         return [setting for row in self.rows for column in self.columns for setting in self._settings(row, column)]
@@ -109,10 +112,10 @@ class PaperTable:
                 choice, records = _better({setting: found(setting) for setting in self._settings(row, column)})
                 for measure in self.measures:
                     values = [value for record in records if (value := MEASURES[measure][1](record)) is not None]
-                    place: dict[str, Any] = (
+                    what: dict[str, Any] = (
                         {"dataset": "cifar10", "augment": False} | dict(row.settings) | dict(column.settings)
                     )
-                    paper = published(self.name, measure, **place)
+                    paper = published(self.name, measure, **what)
                     runs = [record["id"] for record in records]
                     beside = choice if measure == "acc" else ""
                     yield Cell(row.title, column.title, measure, values, runs, paper, comparable, beside)

@@ -29,7 +29,6 @@ GDUMB_ROW = Line("GDumb, augmented", {"method": "gdumb", "augment": True})
 T1 = PaperTable(
     name="T1",
     title="Split CIFAR-10",
-    place="tab:cifar10",
     rows=[
         *_methods("iid", "iid++"),
         Line("DER++, augmented", {"method": "der++", "augment": True}),
@@ -47,7 +46,6 @@ T1 = PaperTable(
 T2 = PaperTable(
     name="T2",
     title="Split CIFAR-100 and Split MiniImageNet, M = 100, the better of without and with augmentation",
-    place="tab:cifar100_mini",
     rows=_methods("iid", "iid++", "der++", "er", "icarl", "mir", "ss-il", "er-ace", "er-aml"),
     columns=[
         Line("Split CIFAR-100", {"dataset": "cifar100", "memory": 100}),
@@ -59,7 +57,6 @@ T2 = PaperTable(
 T3 = PaperTable(
     name="T3",
     title="Blurry CIFAR-10, two classes a batch on average, the better of without and with augmentation",
-    place="tab:blurry",
     rows=[
         *_methods("er", stream="order=blurry,distinct=2"),
         Line("DER++, augmented", {"method": "der++", "augment": True, "stream": "order=blurry,distinct=2"}),
@@ -72,7 +69,6 @@ T3 = PaperTable(
 T4 = PaperTable(
     name="T4",
     title="Split CIFAR-10 with balanced rehearsal",
-    place="tab:balanced_stream",
     rows=_methods("er", "ss-il", stream="rehearsal=balanced"),
     columns=_memories(20, 50, 100),
     measures=["acc"],
@@ -80,7 +76,6 @@ T4 = PaperTable(
 T5 = PaperTable(
     name="T5",
     title="Drift of samples in memory during the second task",
-    place="tab:rep_drift_overall_Trip",
     rows=[
         Line("ER", {"method": "er", "probe": "drift"}),
         Line("ER-AML triplet, all negatives", {"method": "er-aml:loss=triplet,negatives=all", "probe": "drift"}),
@@ -92,7 +87,6 @@ T5 = PaperTable(
 T6 = PaperTable(
     name="T6",
     title="ER-AML with triplet loss and with SupCon, Split CIFAR-10",
-    place="tab:cifar10_fixed",
     rows=[
         *_methods("iid", "iid++"),
         Line("iid offline", {"method": "iid-offline"}),
@@ -107,7 +101,6 @@ T6 = PaperTable(
 T7 = PaperTable(
     name="T7",
     title="Which negatives ER-AML takes, Split CIFAR-10",
-    place="tab:cifar10_er_ablate",
     rows=[
         *_methods("er"),
         Line("ER-AML, all negatives", {"method": "er-aml:negatives=all"}),
@@ -119,7 +112,6 @@ T7 = PaperTable(
 T8 = PaperTable(
     name="T8",
     title="Levels of blur, CIFAR-10, M = 20, augmented",
-    place="appendix, additional blurry task boundaries",
     rows=_methods("er", "der++", "er-ace", "er-aml", augment=True, memory=20, stream="order=blurry"),
     columns=[Line(f"{distinct} distinct classes a batch", {"distinct": distinct}) for distinct in (1, 2, 3, 4, 5)],
     measures=["acc"],
@@ -127,7 +119,6 @@ T8 = PaperTable(
 T9 = PaperTable(
     name="T9",
     title="Limited data after the first task, CIFAR-10, M = 20, the better of without and with augmentation",
-    place="appendix, limited training data",
     rows=[
         Line("ER", {"method": "er", "run": "er:replay=20", "memory": 20}),
         Line("DER++, augmented", {"method": "der++", "augment": True, "memory": 20}),
