@@ -2,10 +2,14 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 
+import numpy as np
 import torch
 
+from holdfast.methods.gdumb import GDumb
 from holdfast.report.live import clock
 from holdfast.runs.command import cores
 from holdfast.runs.plan import Plan, plan
@@ -18,35 +22,73 @@ UPDATES_TO_TIME = 4
 def estimate(sweep: Sweep, jobs: int | None) -> str:
     torch.set_num_threads(1)  # as the processes that do runs have it
     kinds: dict[object, float] = {}
-    total = 0.0
+    each = []
     for spec in sweep.missing():
         kind = (spec.stream, spec.title, spec.memory, spec.augment, spec.net, spec.probe, spec.start)
         if kind not in kinds:
             kinds[kind] = seconds(plan(spec, sweep.sources[spec.stream]))
-        total += kinds[kind]
+        each.append(kinds[kind])
     jobs = jobs or cores()
+    whole = max(sum(each) / jobs, *each, 0.0)
     return (
-        f"{len(sweep.missing())} of {len(sweep.ids)} runs are missing: "
-        f"about {clock(total / jobs)} (h:mm:ss) with {jobs} at a time; nets trained to answer come on top"
+        f"{len(each)} of {len(sweep.ids)} runs are missing: "
+        f"about {clock(whole)} ({'h:mm:ss' if whole >= 3600 else 'm:ss'}) with {jobs} at a time"
     )
 
 
 def seconds(planned: Plan) -> float:
+    """Of one run."""
     run = Run(planned)
-    for _ in range(UPDATES_TO_TIME):
-        run.advance()
-    update = sum(_timed(run.advance) for _ in range(UPDATES_TO_TIME)) / UPDATES_TO_TIME
-    answers = planned.evaluator(run.stream).seconds(run.learner)
-    return update * len(run.stream) + answers + _seconds_of_probes(run)
+    first, *later = pairwise([0, *sorted(run.stream.task_ends)])
+    total = first[1] * _seconds_of_an_update(run, *first)
+    _fill_memory(run, updates=first[1])
+    total += _seconds_of_answers(run) + _seconds_of_probes(run)
+    if later:
+        timed = [_seconds_of_an_update(run, *task) for task in (later[0], later[-1])]
+        total += (len(run.stream) - first[1]) * sum(timed) / len(timed)
+    return total
+
+
+def _seconds_of_an_update(run: Run, start: int, end: int) -> float:
+    """Of a task. Methods that are told the task replay nothing in the first, and a stream may let replay grow."""
+    run.learner.step = start
+    updates = min(UPDATES_TO_TIME, end - start)
+    for _ in range(updates if end - start >= 2 * updates else 0):
+        _update(run)
+    return sum(_timed(partial(_update, run)) for _ in range(updates)) / updates
+
+
+def _update(run: Run) -> None:
+    learner = run.learner
+    x, y, task = run.stream.batch(learner.step)
+    learner.method = run.plan.method_in(task)
+    learner.observe(x, y, task=task)
+
+
+def _fill_memory(run: Run, updates: int) -> None:
+    """With samples of the first task, so many updates long: the memory is full after a small part of the stream."""
+    learner, rows = run.learner, run.stream.order[: run.stream.starts[updates]]
+    held = np.resize(rows, learner.memory.capacity)
+    if len(held) and not learner.method.keeps:
+        learner.remember(run.stream.dataset.train_x[held], run.stream.dataset.train_y[held])
+
+
+def _seconds_of_answers(run: Run) -> float:
+    """Getting ready to answer, which may mean class means or a net trained on the memory, and the test samples."""
+    learner, evaluator, passes = run.learner, run.plan.evaluator(run.stream), 1
+    method = learner.method
+    if isinstance(method, GDumb):
+        learner.method, passes = replace(method, rounds=1), method.rounds
+    asked = sum(map(evaluator.due, range(1, len(run.stream) + 1))) if method.anytime else 1
+    getting_ready = _timed(partial(evaluator.scores, learner))
+    learner.method = method
+    return asked * passes * getting_ready + evaluator.seconds(learner)
 
 
 def _seconds_of_probes(run: Run) -> float:
-    """Probes look at the whole memory, and it is full after a small part of the stream."""
     if not run.plan.spec.probe:
         return 0.0
-    learner, held = run.learner, run.stream.order[: run.learner.memory.capacity]
-    if len(held) and not learner.method.keeps:
-        learner.remember(run.stream.dataset.train_x[held], run.stream.dataset.train_y[held])
+    run.learner.step = 0
     looks = sum(run.looks_at(step) for step in range(1, len(run.stream) + 1))
     return looks * (_timed(run.look_ahead) + _timed(partial(run.look_back, due=True)))
 
