@@ -3,34 +3,17 @@
 import json
 import re
 import shutil
-import time
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from torch import Tensor
 
-from holdfast.batch import Batch
 from holdfast.cli import main
-from holdfast.learner import Learner
-from holdfast.losses import cross_entropy
-from holdfast.measure.probes import PROBES
-from holdfast.memory import Memory
-from holdfast.methods.base import Moment
-from holdfast.methods.gdumb import GDumb
-from holdfast.methods.icarl import ICaRL
-from holdfast.methods.ssil import SSIL
-from holdfast.nets import Net
 from holdfast.paper.command import ARTIFACTS
-from holdfast.paper.estimate import estimate, seconds
 from holdfast.paper.published import cells
 from holdfast.paper.setting import Setting
 from holdfast.paper.tables import TABLES
-from holdfast.runs.plan import plan
-from holdfast.runs.spec import RunSpec
 from holdfast.runs.store import Store
-from holdfast.runs.sweep import Sweep
-from holdfast.streams import Stream, source
 
 
 @pytest.fixture(scope="module")
@@ -187,85 +170,6 @@ def test_only_what_is_asked_for_is_run(tmp_path: Path) -> None:
     assert main(command) == 0
     rows = Store(tmp_path / "runs.sqlite").rows()
     assert [(row["method"], row["memory"]) for row in rows] == [("er", 2)] * 2
-
-
-def test_how_long_it_would_take(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["paper", "T7", "--quick", "--estimate", "--out", str(tmp_path)]) == 0
-    assert "18 of 18 runs are missing: about " in capsys.readouterr().out
-
-
-def test_probes_count_in_how_long_it_would_take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    looked: list[int] = []
-
-    def slow_look(learner: Learner, stream: Stream) -> None:
-        looked.append(len(learner.memory))
-        time.sleep(0.5)
-
-    monkeypatch.setattr(PROBES["drift"], "before", slow_look)
-    spec = RunSpec(stream="fashion", method="er", memory=20, probe=("drift",))
-    estimated = seconds(plan(spec, source(spec.stream, tmp_path)))
-    assert looked == [200], "one look, at a memory that is full"
-    every_tenth, after_switches = 50, 4 * 18
-    assert estimated > 0.5 * (every_tenth + after_switches)
-
-
-def test_replay_that_begins_with_the_second_task_and_grows_counts_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    replayed: set[int] = set()
-
-    def slow_loss(self: SSIL, net: Net, new: Batch, old: Batch | None = None) -> Tensor:
-        replay = 0 if old is None else len(old.y)
-        replayed.add(replay)
-        time.sleep(0.01 * replay)
-        return 0 * cross_entropy(net(new.x), new.y)
-
-    monkeypatch.setattr(SSIL, "loss", slow_loss)
-    spec = RunSpec(stream="fashion:rehearsal=balanced", method="ss-il", memory=20)
-    estimated = seconds(plan(spec, source(spec.stream, tmp_path)))
-    assert replayed == {0, 10, 40}, "in the first, the second and the last task"
-    updates, mean_in_later_tasks = 400, 0.01 * (10 + 20 + 30 + 40) / 4
-    assert estimated > updates * mean_in_later_tasks
-
-
-def test_class_means_before_answers_count_in_how_long_it_would_take(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def slow_means(self: ICaRL, net: Net, memory: Memory) -> Net:
-        time.sleep(0.2)
-        return net
-
-    monkeypatch.setattr(ICaRL, "predictor", slow_means)
-    spec = RunSpec(stream="fashion", method="icarl", memory=20)
-    assert seconds(plan(spec, source(spec.stream, tmp_path))) > 0.2 * 50
-
-
-def test_one_run_is_not_done_by_two_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.paper.estimate.seconds", lambda planned: 60.0)
-    specs = Setting(method="er", memory=20).specs(3, quick=True)
-    for runs, whole in ((1, "1:00"), (2, "1:00"), (3, "1:30")):
-        store = Store(tmp_path / f"{runs}.sqlite")
-        store.open()
-        sweep = Sweep(specs[:runs], store, tmp_path)
-        assert f"{runs} of {runs} runs are missing: about {whole} (m:ss) with 2 at a time" in estimate(sweep, 2)
-
-
-@pytest.mark.parametrize(("query", "asked"), [("end", 1), ("retrain", 50)])
-def test_nets_trained_to_answer_count_in_how_long_it_would_take(
-    query: str, asked: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    trained: list[tuple[int, int]] = []
-
-    def slow_training(self: GDumb, at: Moment) -> Net:
-        trained.append((self.rounds, len(at.memory)))
-        time.sleep(0.1)
-        return at.net
-
-    monkeypatch.setattr(GDumb, "answering_net", slow_training)
-    spec = RunSpec(stream="fashion", method="gdumb", options={"rounds": "7", "query": query}, memory=20)
-    estimated = seconds(plan(spec, source(spec.stream, tmp_path)))
-    assert trained == [(1, 200)], "one pass, over a memory that is full"
-    assert 0.1 * 7 * asked < estimated < 0.1 * 7 * asked + 10
 
 
 @pytest.mark.parametrize(
