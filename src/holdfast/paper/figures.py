@@ -103,6 +103,8 @@ def displacement(axes: Any, before: dict[str, Any], after: dict[str, Any], plane
 
 def f1(figure: Any, found: Found) -> None:
     er, erace, gradient, accuracy = figure.subplots(1, 4)
+    erace.sharex(er)
+    erace.sharey(er)
     for panel, setting in zip((er, erace), FROM_ONE_MODEL, strict=False):
         panel.set(title=f"{title_of(setting)}: missing", xticks=[], yticks=[])
         for record in found(setting)[:1]:
