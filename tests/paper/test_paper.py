@@ -1,6 +1,8 @@
 """Every table and figure in miniature, and its structure against the paper's."""
 
+import fcntl
 import json
+import os
 import re
 import shutil
 from pathlib import Path
@@ -10,6 +12,7 @@ import pytest
 
 from holdfast.cli import main
 from holdfast.paper.command import ARTIFACTS
+from holdfast.paper.figures import FIGURES
 from holdfast.paper.published import cells
 from holdfast.paper.setting import Setting
 from holdfast.paper.tables import TABLES
@@ -18,10 +21,21 @@ from holdfast.runs.store import Store
 
 @pytest.fixture(scope="module")
 def everything(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """`holdfast paper all --quick`, once."""
-    out = tmp_path_factory.mktemp("paper")
-    assert main(["paper", "all", "--quick", "--seeds", "1", "--out", str(out)]) == 0
+    """`holdfast paper all --quick`, once for all workers; to be looked at only."""
+    own = tmp_path_factory.getbasetemp()
+    out = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "paper"
+    with open(out.with_suffix(".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not out.exists():
+            assert main(["paper", "all", "--quick", "--seeds", "1", "--out", str(out)]) == 0
     return out
+
+
+@pytest.fixture
+def store(everything: Path, tmp_path: Path) -> Path:
+    """A folder of one's own with all of its runs."""
+    shutil.copy(everything / "runs.sqlite", tmp_path)
+    return tmp_path
 
 
 def test_every_table_and_figure_is_there() -> None:
@@ -44,7 +58,7 @@ def test_tables_have_every_cell_of_the_paper_and_no_hole(name: str, everything: 
     assert "A miniature" in text
 
 
-@pytest.mark.parametrize("name", [name for name in ARTIFACTS if name.startswith("F")])
+@pytest.mark.parametrize("name", FIGURES)
 def test_figures_are_drawn_with_nothing_missing(name: str, everything: Path) -> None:
     assert (everything / "paper" / f"{name}-miniature.png").read_bytes().startswith(b"\x89PNG")
     text = (everything / "paper" / f"{name}-miniature.svg").read_text()
@@ -95,26 +109,18 @@ def test_figures_have_the_methods_memories_and_panels_of_the_paper(name: str, ev
     assert ("#f0f0f0" in drawn) == (name in WITH_TASKS_SHADED)
 
 
-def test_a_figure_says_what_it_lacks(everything: Path, tmp_path: Path) -> None:
-    shutil.copy(everything / "runs.sqlite", tmp_path)
-    names = [name for name in ARTIFACTS if name.startswith("F")]
-    only = ["--only", "method=er-ace", "--only", "memory=20"]
-    command = ["paper", *names, "--quick", "--seeds", "1", "--render", *only, "--out", str(tmp_path)]
-    assert main(command) == 0
-    for name in names:
-        assert "missing" in (tmp_path / "paper" / f"{name}-miniature.svg").read_text(), name
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_figure_says_what_it_lacks(name: str) -> None:
+    assert "missing" in FIGURES[name].svg(lambda setting: [])
 
 
-def test_what_is_there_is_rendered_without_running(everything: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    before = len(Store(everything / "runs.sqlite").rows())
-    assert main(["paper", "T3", "--quick", "--seeds", "2", "--render", "--out", str(everything)]) == 0
+def test_what_is_there_is_rendered_without_running(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = len(Store(store / "runs.sqlite").rows())
+    assert main(["paper", "T3", "--quick", "--seeds", "2", "--render", "--out", str(store)]) == 0
     assert "(n = 1)" in capsys.readouterr().out
-    assert (
-        main(["paper", "T3", "--seeds", "1", "--render", "--quick", "--only", "memory=20", "--out", str(everything)])
-        == 0
-    )
+    assert main(["paper", "T3", "--seeds", "1", "--render", "--quick", "--only", "memory=20", "--out", str(store)]) == 0
     assert "missing" in capsys.readouterr().out
-    assert len(Store(everything / "runs.sqlite").rows()) == before
+    assert len(Store(store / "runs.sqlite").rows()) == before
 
 
 def test_what_is_there_is_rendered_where_the_data_is_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -129,12 +135,11 @@ def test_what_is_there_is_rendered_where_the_data_is_not(tmp_path: Path, capsys:
     assert "ER-ACE" in shown and "only not augmented" in shown and "…" not in shown
 
 
-def test_a_column_is_chosen_by_what_its_stream_says(everything: Path, tmp_path: Path) -> None:
-    shutil.copy(everything / "runs.sqlite", tmp_path)
-    command = ["paper", "T8", "--quick", "--seeds", "1", "--render", "--only", "distinct=2", "--out", str(tmp_path)]
+def test_a_column_is_chosen_by_what_its_stream_says(store: Path) -> None:
+    command = ["paper", "T8", "--quick", "--seeds", "1", "--render", "--only", "distinct=2", "--out", str(store)]
     assert main(command) == 0
     there = [
-        cell["column"] for cell in json.loads((tmp_path / "paper" / "T8-miniature.json").read_text()) if cell["values"]
+        cell["column"] for cell in json.loads((store / "paper" / "T8-miniature.json").read_text()) if cell["values"]
     ]
     assert there == ["2 distinct classes a batch"] * 4
 
@@ -154,15 +159,12 @@ def test_a_cell_says_whether_augmented_runs_were_better(there: dict[bool, list[f
     assert f"| ER | {shown} | 32.1" in table.markdown(found)
 
 
-def test_a_picture_that_cannot_be_written_is_one_line(
-    everything: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shutil.copy(everything / "runs.sqlite", tmp_path)
-    (tmp_path / "paper" / "F8-miniature.png").mkdir(parents=True)
-    assert main(["paper", "F8", "--quick", "--seeds", "1", "--render", "--out", str(tmp_path)]) == 2
+def test_a_picture_that_cannot_be_written_is_one_line(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (store / "paper" / "F8-miniature.png").mkdir(parents=True)
+    assert main(["paper", "F8", "--quick", "--seeds", "1", "--render", "--out", str(store)]) == 2
     error = capsys.readouterr().err
     assert "F8-miniature.png cannot be written" in error and error.count("\n") == 1
-    assert [path.name for path in (tmp_path / "paper").iterdir()] == ["F8-miniature.png"]
+    assert [path.name for path in (store / "paper").iterdir()] == ["F8-miniature.png"]
 
 
 def test_only_what_is_asked_for_is_run(tmp_path: Path) -> None:
