@@ -9,6 +9,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from holdfast.paper import curves
 from holdfast.paper.published import Published, place, published
 from holdfast.paper.setting import Found, Setting
 from holdfast.report.statistics import agreement, with_seeds
@@ -20,14 +21,10 @@ def forgetting(record: Record) -> float | None:
 
 
 def drift_in_second_task(record: Record) -> float | None:
-    """The mean over the second task's updates that were looked at, and over the samples' classes."""
-    first, second = record["task_ends"][:2]
-    values = [
-        sum(probe["value"].values()) / len(probe["value"])
-        for probe in record["probes"]
-        if probe["name"] == "drift" and first < probe["step"] <= second
-    ]
-    return sum(values) / len(values) if values else None
+    """The mean over the second task's updates that were looked at."""
+    switch, end = record["task_ends"][:2]
+    moved = [up for step, up in zip(*curves.drift(record), strict=True) if switch < step <= end]
+    return sum(moved) / len(moved) if moved else None
 
 
 MEASURES: dict[str, tuple[str, Callable[[Record], float | None]]] = {
