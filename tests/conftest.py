@@ -2,6 +2,8 @@ import os
 
 os.environ["OMP_NUM_THREADS"] = "1"  # read when torch is imported; torch.set_num_threads is for one thread alone
 
+os.environ.setdefault("HOLDFAST_PRECISION", "float32")  # what is tested does not depend on what works here
+
 import numpy as np
 import pytest
 from hypothesis import settings

@@ -147,6 +147,8 @@ def _describe_execution(command: argparse.ArgumentParser) -> None:
     add("--cpus-per-run", type=float, metavar="N", help="of the Ray cluster (default 1)")
     add("--gpus-per-run", type=float, metavar="N", help="of the Ray cluster (default 0)")
     add("--data", metavar="DIR", help="where datasets lie (default $HOLDFAST_DATA, or the user's cache)")
+    precision = "of evaluation: auto (default: bf16 where a trial shows that it works and is faster), float32 or bf16"
+    add("--precision", metavar="NAME", help=f"{precision}; also $HOLDFAST_PRECISION")
 
 
 def _describe_check(check: argparse.ArgumentParser) -> None:

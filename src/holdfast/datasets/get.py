@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from platformdirs import user_cache_path
+
 from holdfast.datasets import LOADERS, mini_imagenet
 from holdfast.datasets.cifar import LAYOUTS, Layout
 from holdfast.datasets.download import OutOfReach, download, md5_of
@@ -41,7 +43,7 @@ def data_root(option: str | None = None) -> Path:
     """Where datasets lie: the option, else $HOLDFAST_DATA, else holdfast in the user's cache."""
     if chosen := option or os.environ.get("HOLDFAST_DATA"):
         return Path(chosen).expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "holdfast"
+    return user_cache_path("holdfast")
 
 
 def get(name: str, root: Path, source: str | Path | None = None, say: Callable[[str], None] = print) -> None:

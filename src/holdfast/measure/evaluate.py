@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from holdfast.errors import InputError
 from holdfast.learner import Learner
 from holdfast.measure.inference import BATCH, FastNet, can_be_faster
+from holdfast.measure.precision import Name
 from holdfast.methods import Scores
 from holdfast.nets import Net
 from holdfast.seeds import generator
@@ -68,9 +69,10 @@ class Evaluator:
     unbiased estimate of the exact one. Task ends are always exact.
     """
 
-    def __init__(self, stream: Stream, schedule: Schedule, seed: int) -> None:
+    def __init__(self, stream: Stream, schedule: Schedule, seed: int, precision: Name = "float32") -> None:
         self.stream = stream
         self.schedule = schedule
+        self._precision = precision
         self._fast: FastNet | None = None
         rng = generator(seed, "evaluation")
         rows_of = [rng.permutation(np.flatnonzero(self._truth == label)) for label in range(self._classes)]
@@ -122,7 +124,7 @@ class Evaluator:
 
     def agreement(self, learner: Learner, samples: int = 500) -> float:
         """The share of test samples for which the fast net answers as the learner's own does."""
-        if not can_be_faster(learner.answering_net()):
+        if not can_be_faster(learner.answering_net(), self._precision):
             return 1.0
         rows = generator(0, "agreement").permutation(len(self._truth))[:samples]
         plain = learner.method.predictor(learner.answering_net(), learner.memory)
@@ -145,10 +147,10 @@ class Evaluator:
         return slices[step // self.schedule.every % len(slices)]
 
     def _fast_net(self, net: Net) -> Net:
-        if not can_be_faster(net):
+        if not can_be_faster(net, self._precision):
             return net
         if self._fast is None or self._fast.live is not net:
-            self._fast = FastNet(net)
+            self._fast = FastNet(net, self._precision)
         return self._fast.refresh()
 
     @torch.inference_mode()

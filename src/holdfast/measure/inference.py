@@ -1,4 +1,4 @@
-"""A faster copy of a net for questions only: BatchNorm folded into convolutions, bf16 where the CPU has it."""
+"""A faster copy of a net for questions only: BatchNorm folded into convolutions, bf16 where it was found to work."""
 
 import copy
 from collections import Counter
@@ -7,7 +7,9 @@ import torch
 from torch import Tensor, fx, nn
 from torch.nn.utils.fusion import fuse_conv_bn_weights
 
-from holdfast.nets import Net
+from holdfast.measure import precision
+from holdfast.measure.precision import Precision
+from holdfast.nets import Encoder, Net
 
 BATCH = 64  # fastest on one core: larger batches fall out of the cache
 
@@ -15,7 +17,7 @@ BATCH = 64  # fastest on one core: larger batches fall out of the cache
 class FastNet:
     """`net` answers as `live` did at the last `refresh`. Nothing here can touch `live`."""
 
-    def __init__(self, live: Net) -> None:
+    def __init__(self, live: Net, precision: precision.Name = "float32") -> None:
         self.live = live
         self._folded = _foldable(live.encoder.module)
         encoder = copy.deepcopy(live.encoder.module)
@@ -24,7 +26,7 @@ class FastNet:
             assert isinstance(conv, nn.Conv2d)
             conv.bias = nn.Parameter(torch.zeros(conv.out_channels, device=conv.weight.device))
             _replace(encoder, bn_name, nn.Identity())
-        if _runs_in_bf16(encoder):
+        if precision == "bf16":
             encoder = encoder.bfloat16()
         self.net = Net(encoder, copy.deepcopy(live.head)).eval().requires_grad_(False)
 
@@ -50,19 +52,18 @@ class FastNet:
         return self.net
 
 
-def can_be_faster(net: Net) -> bool:
+def can_be_faster(net: Net, precision: precision.Name) -> bool:
     """Whether there is anything that a copy would do otherwise than the net itself."""
-    encoder = net.encoder.module
-    return _has_batch_norm(encoder) or _runs_in_bf16(encoder)
+    return precision != "float32" or _has_batch_norm(net.encoder.module)
 
 
-def cpu_has_bf16() -> bool:
-    has = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
-    return bool(has.get("avx512_bf16") or has.get("amx_bf16"))
+def suitable(live: Net, samples: Tensor, choice: str = "auto") -> Precision:
+    """The precision for copies of this net, asked about such samples."""
 
+    def build(name: precision.Name) -> Encoder:
+        return FastNet(live, name).refresh().encoder
 
-def _runs_in_bf16(encoder: nn.Module) -> bool:
-    return next(encoder.parameters(), torch.empty(0)).device.type == "cpu" and cpu_has_bf16()
+    return precision.choose(choice, live.encoder, build, samples[:BATCH])
 
 
 def _has_batch_norm(encoder: nn.Module) -> bool:

@@ -75,7 +75,7 @@ def _fill_memory(run: Run, updates: int) -> None:
 
 def _seconds_of_answers(run: Run) -> float:
     """Getting ready to answer, which may mean class means or a net trained on the memory, and the test samples."""
-    learner, evaluator, passes = run.learner, run.plan.evaluator(run.stream), 1
+    learner, evaluator, passes = run.learner, run.evaluator, 1
     method = learner.method
     if isinstance(method, GDumb):
         learner.method, passes = replace(method, rounds=1), method.rounds

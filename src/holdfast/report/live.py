@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.table import Table
 
 from holdfast.runs.spec import RunSpec
-from holdfast.runs.work import Advanced, Event, Failed, Finished, Started
+from holdfast.runs.work import Advanced, Event, Failed, Finished, Noted, Started
 
 SECONDS_BETWEEN_LINES = 30
 
@@ -48,6 +48,8 @@ class Live:
                 if spec not in self._rows:
                     self._rows[spec] = self._bars.add_task(name, total=None, speed="starting", accuracy="", left="")
                     self._last_line[spec] = time.monotonic()
+            case Noted(_, text):
+                self._line(f"{name} {text}")
             case Advanced(spec, p, anytime):
                 self._outlook.advanced(spec, p.step / p.steps, p.seconds)
                 speed = p.step / max(p.seconds, 1e-9)

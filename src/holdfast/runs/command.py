@@ -13,6 +13,7 @@ from rich.console import Console
 from holdfast import files
 from holdfast.datasets.get import data_root
 from holdfast.errors import InputError
+from holdfast.measure import precision
 from holdfast.report.live import Live
 from holdfast.report.tables import by_setting, summary
 from holdfast.runs.grid import CHOICES, grid, read
@@ -50,7 +51,7 @@ def do_missing(specs: Sequence[RunSpec], options: argparse.Namespace, console: C
     _check(options)
     store = Store(options.out / "runs.sqlite")
     how = {"snapshot_every": options.snapshot_every, "keep_learners": options.keep_learners}
-    plans = Sweep(specs, store, data_root(options.data), **how)
+    plans = Sweep(specs, store, data_root(options.data), **how, precision=precision.asked(options.precision))
     sinks = Sinks(options.log, options.out, plans.ids)
     backend = _backend(options, plans)
     store.open()

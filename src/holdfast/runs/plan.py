@@ -13,6 +13,7 @@ from holdfast.augment import crop_and_flip
 from holdfast.errors import InputError, UnknownName
 from holdfast.learner import Learner
 from holdfast.measure.evaluate import Evaluator, Schedule
+from holdfast.measure.precision import Name
 from holdfast.measure.probes import PROBES
 from holdfast.methods import Method
 from holdfast.nets import NETS, default_net
@@ -67,8 +68,8 @@ class Plan:
             classes=len(dataset.classes),
         )
 
-    def evaluator(self, stream: Stream) -> Evaluator:
-        return Evaluator(stream, self.schedule, self.spec.seed)
+    def evaluator(self, stream: Stream, precision: Name = "float32") -> Evaluator:
+        return Evaluator(stream, self.schedule, self.spec.seed, precision)
 
 
 def plan(spec: RunSpec, source: Source) -> Plan:

@@ -11,13 +11,15 @@ from typing import Any
 import torch
 
 import holdfast
-from holdfast import checkpoint
+from holdfast import checkpoint, machine
 from holdfast.errors import CheckpointError
 from holdfast.labels import decode, encode
 from holdfast.learner_state import pack, unpack
 from holdfast.measure import metrics
 from holdfast.measure.evaluate import Evaluation
+from holdfast.measure.inference import BATCH, suitable
 from holdfast.measure.ledger import ACCOUNTS, Ledger
+from holdfast.measure.precision import Precision
 from holdfast.measure.probes import PROBES
 from holdfast.runs.plan import Plan, plan
 from holdfast.runs.spec import RunSpec, code_hash
@@ -37,10 +39,13 @@ class Progress:
 class Run:
     """A run under way. All it has done so far can be saved, and a run of the same spec can take it up."""
 
-    def __init__(self, plan: Plan, device: str = "cpu") -> None:
+    def __init__(self, plan: Plan, device: str = "cpu", precision: str = "auto") -> None:
         self.plan = plan
         self.learner, self.stream = plan.learner(device), plan.stream()
-        self._evaluator = plan.evaluator(self.stream)
+        self.precision = suitable(self.learner.net, torch.from_numpy(self.stream.dataset.test_x[:BATCH]), precision)
+        self.evaluator = plan.evaluator(self.stream, self.precision.name)
+        self.elsewhere: list[dict[str, Any]] = []  # other conditions that parts of it were done under
+        self.moved = ""  # in what the conditions of the snapshot it goes on from differ from those here
         self._ledger = Ledger()
         self._evaluations: list[Evaluation] = []
         self._probes: list[dict[str, Any]] = []
@@ -62,7 +67,7 @@ class Run:
 
     def advance(self) -> None:
         """The next batch, and an evaluation if one is due. The time that probes take is not the run's."""
-        learner, evaluator, ledger = self.learner, self._evaluator, self._ledger
+        learner, evaluator, ledger = self.learner, self.evaluator, self._ledger
         x, y, task = self.stream.batch(learner.step)
         learner.method = self.plan.method_in(task)
         due = evaluator.due(learner.step + 1)
@@ -86,7 +91,7 @@ class Run:
     def looks_at(self, step: int) -> bool:
         """Whether the probes look ahead at this update."""
         after_a_switch = (0 < step - end <= UPDATES_AFTER_A_SWITCH for end in self.stream.task_ends)
-        return self._evaluator.due(step) or any(after_a_switch)
+        return self.evaluator.due(step) or any(after_a_switch)
 
     def look_ahead(self) -> None:
         """What the probes find in the update that is to come."""
@@ -122,7 +127,7 @@ class Run:
             "seconds": self._seconds["all"],
             "train_seconds": self._seconds["train"],
             "updates": learner.step,
-            "fast_path_agreement": self._evaluator.agreement(learner),
+            "fast_path_agreement": self.evaluator.agreement(learner),
             "state_hash": learner.state_hash(),
             "tasks": tasks,
             "task_ends": task_ends,
@@ -130,7 +135,8 @@ class Run:
             "probes": self._probes,
             "data": self.plan.source.fingerprint,
             "code": code_hash(spec.method),
-            "environment": {**environment(), "device": learner.device.type},
+            "precision": asdict(self.precision),
+            "environment": {**environment(learner.device.type), "elsewhere": self.elsewhere},
         }
 
     def snapshot(self) -> bytes:
@@ -144,7 +150,10 @@ class Run:
             "seconds": self._seconds,
         }
         labels = [encode(label) for label in self.learner.classes]
-        return checkpoint.pack(tensors, {"whose": self._whose, "done": done, "learner": values, "labels": labels})
+        made = {"here": machine.conditions(self.learner.device.type), "elsewhere": self.elsewhere}
+        made["precision"] = asdict(self.precision)
+        manifest = {"whose": self._whose, "done": done, "learner": values, "labels": labels, "made": made}
+        return checkpoint.pack(tensors, manifest)
 
     def take_up(self, snapshot: bytes) -> bool:
         """Goes on from a snapshot; False if it is damaged or of another run or other code."""
@@ -155,12 +164,23 @@ class Run:
         if manifest["whose"] != self._whose:
             return False
         unpack(self.learner, tensors, manifest["learner"], [decode(label) for label in manifest["labels"]])
+        self._take_over(**manifest["made"])
         done = manifest["done"]
         self._evaluations = [Evaluation.from_record(e) for e in done["evaluations"]]
         self._probes = done["probes"]
         self._ledger.restore(done["ledger"])
         self._seen, self._seconds = done["seen"], done["seconds"]
         return True
+
+    def _take_over(self, here: dict[str, Any], elsewhere: list[dict[str, Any]], precision: dict[str, Any]) -> None:
+        """Under the same conditions the precision stays what it was; under others it is the one that works here."""
+        self.elsewhere = elsewhere
+        self.moved = machine.differences(machine.conditions(self.learner.device.type), here)
+        if self.moved:
+            self.elsewhere = [*elsewhere, here]
+        else:
+            self.precision = Precision(**precision)
+            self.evaluator = self.plan.evaluator(self.stream, self.precision.name)
 
     @property
     def _whose(self) -> dict[str, str]:
@@ -176,11 +196,13 @@ def run(spec: RunSpec, root: Path, report: Report = lambda progress: None) -> di
     return whole.record()
 
 
-def environment() -> dict[str, Any]:
+def environment(device: str = "cpu") -> dict[str, Any]:
+    """What the bits of a record depend on, and what tells a reader where it was made."""
     return {
         "holdfast": holdfast.__version__,
-        "torch": torch.__version__,
         "python": platform.python_version(),
         "cpu": torch.backends.cpu.get_cpu_capability(),
-        "threads": torch.get_num_threads(),
+        "processor": machine.processor(),
+        "limits": machine.limits(),
+        **machine.conditions(device),
     }

@@ -45,6 +45,7 @@ class Sweep:
         *,
         snapshot_every: float = 60,
         keep_learners: bool = False,
+        precision: str = "auto",
     ) -> None:
         specs = list(specs)
         self.store = store
@@ -52,7 +53,7 @@ class Sweep:
         by_id = {plan(spec, self.sources[spec.stream]).run: spec for spec in reversed(specs)}
         self.ids = {spec: run for run, spec in reversed(by_id.items())}  # the same run written twice is one run
         self.stopped = False
-        self._job = partial(Job, snapshot_every=snapshot_every, keep_learner=keep_learners)
+        self._job = partial(Job, snapshot_every=snapshot_every, keep_learner=keep_learners, precision=precision)
         self._snapshots = store.file.with_suffix(".snapshots")
 
     def done(self) -> list[RunSpec]:

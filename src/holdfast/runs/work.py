@@ -27,11 +27,20 @@ class Job:
     report_every: float = 0.25  # seconds
     keep_learner: bool = False
     device: str = "cpu"
+    precision: str = "auto"
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
     spec: RunSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """Something about the run that the user should know."""
+
+    spec: RunSpec
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +77,7 @@ class Died:
     why: str
 
 
-Event = Started | Advanced | Saved | Finished | Failed | Died
+Event = Started | Noted | Advanced | Saved | Finished | Failed | Died
 
 
 def perform(job: Job, load: Callable[[], Source], stopping: Callable[[], bool] = lambda: False) -> Iterator[Event]:
@@ -77,9 +86,9 @@ def perform(job: Job, load: Callable[[], Source], stopping: Callable[[], bool] =
     keep_freed_memory()
     yield Started(job.spec)
     try:
-        run = Run(plan(job.spec, load()), job.device)
-        if job.snapshot is not None:
-            run.take_up(job.snapshot)
+        run = Run(plan(job.spec, load()), job.device, job.precision)
+        if job.snapshot is not None and run.take_up(job.snapshot) and run.moved:
+            yield Noted(job.spec, f"was begun elsewhere ({run.moved}): its last bits will be those of neither place")
         yield from _go_on(run, job, stopping)
     except Exception:
         yield Failed(job.spec, traceback.format_exc())
