@@ -256,3 +256,46 @@ def test_damage_in_the_middle_of_the_log_is_no_end_of_it(home: Path) -> None:
     with pytest.raises(CheckpointError, match="damaged at byte"):
         holdfast.open(home)
     assert file.read_bytes() == whole
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_after_a_fork_only_the_process_that_opened_it_can_change_it(home: Path) -> None:
+    with opened(home) as learner:
+        learner.observe(*BATCHES[0])
+        child = os.fork()
+        if child == 0:
+            try:
+                answers = learner.predict(BATCHES[0][0])
+                changes = [
+                    lambda: learner.observe(*BATCHES[1]),
+                    lambda: learner.ask(BATCHES[1][0]),
+                    lambda: learner.forget("k0"),
+                    learner.checkpoint,
+                ]
+                refused = 0
+                for change in changes:
+                    try:
+                        change()
+                    except WriteError as error:
+                        refused += f"belongs to process {os.getppid()}" in str(error)
+                learner.close()  # harmless: it is not this process's to close
+                os._exit(0 if answers == ["k0"] * 4 and refused == len(changes) else 1)
+            finally:
+                os._exit(2)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        learner.observe(*BATCHES[1])
+    with opened(home) as learner:
+        assert learner.state_hash() == plain(2).state_hash()
+
+
+def test_samples_that_are_only_remembered_are_an_entry_of_the_log(home: Path) -> None:
+    x, y = np.ones((50, 3), np.float32), ["kept"] * 50
+    with opened(home, memory=500) as learner:
+        learner.observe(*BATCHES[0])
+        written = (home / "learner").stat().st_mtime_ns
+        learner.remember(x, y)
+        assert (home / "learner").stat().st_mtime_ns == written
+        learner.observe(*BATCHES[1])
+        before = learner.state_hash()
+    with holdfast.open(home) as learner:
+        assert learner.state_hash() == before

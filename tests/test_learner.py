@@ -2,7 +2,9 @@
 
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from holdfast import ER, ERACE, ERAML, IID, Batch, FineTuning, IIDPlusPlus, Learner, Method, Reservoir, mlp
+from holdfast import ER, ERACE, ERAML, IID, Batch, FineTuning, IIDPlusPlus, Learner, Method, Reservoir, checkpoint, mlp
 from holdfast.class_index import ClassIndex
 from holdfast.errors import BatchError, HoldfastError, InputError, LabelError, NonFiniteError, NothingLearned
 from holdfast.labels import Labels
@@ -453,3 +455,22 @@ def test_every_error_is_one_of_ours() -> None:
         with pytest.raises(HoldfastError) as error:
             learner.observe(x, y)
         assert "\n" not in str(error.value)
+
+
+def test_a_file_saved_while_another_thread_learns_is_that_of_one_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learner = taught()
+    before, pack, threads = learner.state_hash(), checkpoint.pack, []
+
+    def disturbed(*state: Any) -> bytes:
+        threads.append(threading.Thread(target=learner.observe, args=batch(5), daemon=True))
+        threads[0].start()
+        threads[0].join(0.2)  # it has to wait for us, unless there is something wrong
+        return pack(*state)
+
+    monkeypatch.setattr(checkpoint, "pack", disturbed)
+    learner.save(tmp_path / "saved")
+    threads[0].join()
+    assert learner.step == 6
+    assert Learner.load(tmp_path / "saved").state_hash() == before

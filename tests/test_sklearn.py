@@ -28,6 +28,7 @@ from torch import nn
 from holdfast import ERACE, Learner, Reservoir, mlp, sklearn
 from holdfast.errors import InputError, NonFiniteError
 from holdfast.nets import recipe
+from holdfast.portable import PortableLearner
 from holdfast.sklearn import OnlineClassifier
 
 Array = NDArray[Any]
@@ -298,6 +299,13 @@ def test_a_step_that_fails_takes_back_those_before_it(learn: str) -> None:
     assert state(model) == before
     more = stream(60, 100)
     assert model.partial_fit(*more).learner_.state_hash() == twin.partial_fit(*more).learner_.state_hash()
+
+
+def test_several_steps_are_taken_back_without_a_copy_of_the_learner(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which would cost what the memory holds, at every call."""
+    model = taught()
+    monkeypatch.setattr(PortableLearner, "serialized", lambda self: pytest.fail("the whole learner was serialised"))
+    model.partial_fit(*stream(60, 100))
 
 
 @pytest.mark.parametrize(

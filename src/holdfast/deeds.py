@@ -29,13 +29,21 @@ class Told:
     task: int | None
 
 
-Deed = Observed | Asked | Told
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    x: Tensor
+    y: list[Hashable]
+
+
+Deed = Observed | Asked | Told | Remembered
 
 
 def to_bytes(deed: Deed) -> bytes:
     values: checkpoint.Manifest = {"deed": type(deed).__name__}
     if not isinstance(deed, Asked):
-        values |= {"y": [encode(label) for label in deed.y], "task": deed.task}
+        values["y"] = [encode(label) for label in deed.y]
+    if isinstance(deed, Observed | Told):
+        values["task"] = deed.task
     if isinstance(deed, Told):
         values["ticket"] = deed.ticket
     return checkpoint.pack({"x": deed.x}, values)
@@ -43,8 +51,10 @@ def to_bytes(deed: Deed) -> bytes:
 
 def from_bytes(content: bytes) -> Deed:
     tensors, values = checkpoint.unpack(content)
-    x = tensors["x"]
-    if values["deed"] == Asked.__name__:
+    x, kind = tensors["x"], values["deed"]
+    if kind == Asked.__name__:
         return Asked(x)
-    y, task = [decode(label) for label in values["y"]], values["task"]
-    return Observed(x, y, task) if values["deed"] == Observed.__name__ else Told(values["ticket"], x, y, task)
+    y = [decode(label) for label in values["y"]]
+    if kind == Remembered.__name__:
+        return Remembered(x, y)
+    return Observed(x, y, values["task"]) if kind == Observed.__name__ else Told(values["ticket"], x, y, values["task"])

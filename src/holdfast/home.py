@@ -1,5 +1,6 @@
 """The folder of a durable learner: the learner at some moment, and a log of what was done to it since."""
 
+import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,6 +28,7 @@ class Home:
         if self.is_new and strangers:
             raise InputError(f"{folder} is not the folder of a learner: there is {strangers[0]} in it")
         self._folder = folder
+        self._pid = os.getpid()
         self._sync_every = sync_every
         self._checkpoint_every = checkpoint_every
         self._claim = Claim(folder / LOCK, f"the learner in {folder}")
@@ -99,10 +101,12 @@ class Home:
 
     def mend(self, serialized: Serialized) -> None:
         """Writes the learner if the log does not tell the truth about it."""
-        if self._claim.held and self._log is not None and self._log.failed:
+        if self._is_ours and self._claim.held and self._log is not None and self._log.failed:
             self.start_anew(serialized)
 
     def leave(self) -> None:
+        if not self._is_ours:
+            return
         try:
             if self._log is not None:
                 self._log.close()
@@ -113,7 +117,17 @@ class Home:
     def _log_file(self) -> Path:
         return self._folder / f"log.{self._number}"
 
+    @property
+    def _is_ours(self) -> bool:
+        """False in a process that was forked from the one that has opened it."""
+        return os.getpid() == self._pid
+
     def _check_open(self) -> None:
+        if not self._is_ours:
+            raise WriteError(
+                f"the learner in {self._folder} belongs to process {self._pid}, which this one was forked from; "
+                "holdfast.open it after the fork"
+            )
         if not self._claim.held:
             raise WriteError(f"the learner in {self._folder} is closed; holdfast.open it again")
 

@@ -17,7 +17,7 @@ from holdfast import answers, checkpoint, files
 from holdfast.augment import Augment
 from holdfast.batch import Batch, Task
 from holdfast.class_index import Journal, Slots
-from holdfast.deeds import Asked, Deed, Observed, Told
+from holdfast.deeds import Asked, Deed, Observed, Remembered, Told
 from holdfast.editions import Door, Editions
 from holdfast.errors import BatchError, InputError, NonFiniteError, NothingLearned
 from holdfast.labels import FORGOTTEN, Labels, encode
@@ -83,6 +83,7 @@ class Learner:
         self._desk = Door()  # one change of the open questions at a time
         self.like: Tensor | None = None  # an empty batch of the samples' shape and type, from the first batch on
         self._answering: Net | None = None  # made when asked for, until the next step
+        self._whole: Journal | None = None  # of changes that are made together
 
     @property
     def classes(self) -> list[Hashable]:
@@ -148,13 +149,9 @@ class Learner:
             raise InputError(
                 f"{type(self.method).__name__} keeps {self.method.keeps} beside samples it has learned from"
             )
-        with self._change() as journal:
+        with self._turn:
             samples = as_tensor(x, self.like)
-            batch = self._admit(samples, self._check_labels(y, samples), journal)
-            self.editions.storing()
-            self.memory.add(batch, generator(self.seed, "remember", self.memory.offered), journal)
-            with self._desk:
-                self._commit(None)
+            self._store(Remembered(samples, self._check_labels(y, samples)))
 
     def predict(self, x: Samples, *, reject: float | None = None) -> list[Hashable]:
         """The most probable label of each sample. Changes nothing, and does not wait for a step that is under way.
@@ -196,12 +193,12 @@ class Learner:
 
     def serialized(self, **more: Any) -> bytes:
         """What `save` writes, with `more` in its manifest."""
-        with self.at_rest():
-            tensors, values = pack(self)
-        labels = [encode(label) for label in self.labels]
         augment = None if self._augment is None else self._augment.__name__
         settings = {"net": recipe(self.net.encoder.module), "classes": self._classes, "augment": augment}
-        return checkpoint.pack(tensors, {**values, "labels": labels, "settings": settings, **more})
+        with self.at_rest():  # until it is written: these are the tensors that learn
+            tensors, values = pack(self)
+            labels = [encode(label) for label in self.labels]
+            return checkpoint.pack(tensors, {**values, "labels": labels, "settings": settings, **more})
 
     @classmethod
     def load(
@@ -223,6 +220,8 @@ class Learner:
         with self._turn:
             if isinstance(deed, Asked):
                 self.questions.add(deed.x)
+            elif isinstance(deed, Remembered):
+                self._store(deed)
             else:
                 self._learn(deed)
 
@@ -234,8 +233,9 @@ class Learner:
 
     def state_hash(self) -> str:
         """sha256 over everything that determines the learner's future."""
-        tensors, values = pack(self)
-        return checkpoint.digest(tensors, json.dumps(values, sort_keys=True) + repr(list(self.labels)))
+        with self.at_rest():
+            tensors, values = pack(self)
+            return checkpoint.digest(tensors, json.dumps(values, sort_keys=True) + repr(list(self.labels)))
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -281,14 +281,35 @@ class Learner:
         """What is done inside happens completely or, with an exception, not at all."""
         journal = Journal()
         with self._turn, self.editions.changing() as before:
-            journal.on_undo(partial(self._restore, len(self.labels), self.step, self.task, self.like))
-            journal.on_undo(before.give_back)
+            restore = self._restorer()
             self._answering = None
             try:
                 yield journal
+                if self._whole is not None:
+                    self._whole.on_undo(journal.undo)
             except BaseException:
                 journal.undo()
+                before.give_back()
+                restore()
                 raise
+
+    @contextmanager
+    def _together(self) -> Iterator[None]:
+        """All changes made inside happen or, with an exception, none. It costs what they write, not what is held."""
+        with self._turn, self.editions.reading() as before:
+            restore, whole = self._restorer(), Journal()
+            self._whole = whole
+            try:
+                yield
+            except BaseException:
+                with self.editions.changing():
+                    self._answering = None
+                    whole.undo()
+                    before.give_back()
+                    restore()
+                raise
+            finally:
+                self._whole = None
 
     def _learn(self, deed: Observed | Told) -> None:
         """One step."""
@@ -305,6 +326,14 @@ class Learner:
                 self._commit(deed)
                 if isinstance(deed, Told):
                     self.questions.remove(deed.ticket, journal)
+
+    def _store(self, deed: Remembered) -> None:
+        with self._change() as journal:
+            batch = self._admit(deed.x, deed.y, journal)
+            self.editions.storing()
+            self.memory.add(batch, generator(self.seed, "remember", self.memory.offered), journal)
+            with self._desk:
+                self._commit(deed)
 
     def _admit(self, samples: Tensor, labels: Sequence[Hashable], journal: Journal) -> Batch:
         """A batch with class indices, for which the head has rows."""
@@ -357,11 +386,15 @@ class Learner:
                 features = self.net.features(samples[:1].to(self.device)).shape[1]
         self.net.head.grow(len(self.labels), max(len(self.labels), self._classes), features, self.optimizer)
 
-    def _restore(self, labels: int, step: int, task: Task | None, like: Tensor | None) -> None:
-        self.labels.forget_after(labels)
-        self.step = step
-        self.task = task
-        self.like = like
+    def _restorer(self) -> Callable[[], None]:
+        """What puts back the parts of the present state that are neither in the net nor in the memory."""
+        labels, step, task, like = len(self.labels), self.step, self.task, self.like
+
+        def restore() -> None:
+            self.labels.forget_after(labels)
+            self.step, self.task, self.like = step, task, like
+
+        return restore
 
 
 @contextmanager

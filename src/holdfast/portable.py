@@ -3,7 +3,7 @@
 import copy
 import numbers
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,10 @@ class PortableLearner(Learner):
         shares: NDArray[np.float64] = self.predict_proba(x)[:rows].astype(np.float64)
         shares /= shares.sum(1, keepdims=True)
         return shares
+
+    def all_or_nothing(self) -> AbstractContextManager[None]:
+        """The steps taken inside happen all or, with an exception, none."""
+        return self._together()
 
     def __reduce__(self) -> tuple[Callable[..., "PortableLearner"], tuple[Any, ...]]:
         encoder = self.net.encoder.module
@@ -77,22 +81,16 @@ def at_least(least: int, name: str, value: object) -> int:
 
 
 @contextmanager
-def all_or_nothing(estimator: object, learner: PortableLearner | None = None, steps: int = 1) -> Iterator[None]:
-    """An exception inside leaves the estimator with the attributes it had, and the learner as it was.
-
-    `steps`: how many the learner takes inside. One alone is all or nothing anyway, and costs no copy.
-    """
+def all_or_nothing(estimator: object, learner: PortableLearner | None) -> Iterator[None]:
+    """An exception inside leaves the estimator with the attributes it had, and the learner as it was."""
     attributes = vars(estimator)
     before = attributes.copy()
-    packed = learner.__reduce__() if learner is not None and steps > 1 else None
     try:
-        yield
+        with nullcontext() if learner is None else learner.all_or_nothing():
+            yield
     except BaseException:
         attributes.clear()
         attributes.update(before)
-        if packed is not None:
-            restore, content = packed
-            vars(learner).update(vars(restore(*content)))
         raise
 
 

@@ -102,7 +102,7 @@ class OnlineClassifier(base.MiniBatchClassifier):
         known = Labels() if self.learner is None else self.learner.labels
         labels = known.check([*(label for _, label in self._waiting), *ys])
         waiting = [*self._waiting, *zip(samples, labels[len(self._waiting) :], strict=True)]
-        with all_or_nothing(self, self.learner, steps=len(waiting) // batch):
+        with all_or_nothing(self, self.learner):
             while len(waiting) >= batch:
                 self._step(waiting[:batch])
                 del waiting[:batch]

@@ -79,7 +79,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any) -> Self:
         """Starts anew. With an exception, everything stays as it was."""
         epochs, batch = at_least(1, "epochs", self.epochs), at_least(1, "batch", self.batch)
-        with all_or_nothing(self):
+        with all_or_nothing(self, None):
             X, y = self._check(X, y, reset=True)
             check_classification_targets(y)
             self.classes_, self._announced = unique_labels(y), False
@@ -98,16 +98,14 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         `classes`: all labels there will ever be, if they are known; any other is an error from then on.
         """
         batch = at_least(1, "batch", self.batch)
-        with all_or_nothing(self):
-            first = not hasattr(self, "learner_")
+        first = not hasattr(self, "learner_")
+        with all_or_nothing(self, None if first else self.learner_):
             X, y = self._check(X, y, reset=first)
             self._admit(y, classes)
             if first:
                 self.learner_ = self._new_learner(X, classes=len(self.classes_) if self._announced else 0)
-            starts = range(0, len(y), batch)
-            with all_or_nothing(self, self.learner_, steps=len(starts)):
-                for start in starts:
-                    self.learner_.observe(X[start : start + batch], y[start : start + batch])
+            for start in range(0, len(y), batch):
+                self.learner_.observe(X[start : start + batch], y[start : start + batch])
         return self
 
     def predict(self, X: Any) -> Array:
