@@ -13,9 +13,9 @@ import torch
 from torch import nn
 
 import holdfast
-from holdfast import ER, ERACE, Learner, Reservoir, mlp
+from holdfast import ER, ERACE, Learner, Reservoir, machine, mlp
 from holdfast.durable import DurableLearner
-from holdfast.errors import CheckpointError, InputError, InUse, NonFiniteError, TicketError, WriteError
+from holdfast.errors import CheckpointError, InputError, InUse, NonFiniteError, OtherBits, TicketError, WriteError
 
 RNG = np.random.default_rng(0)
 BATCHES = [(RNG.standard_normal((4, 3)).astype(np.float32), [f"k{i // 3}"] * 4) for i in range(12)]
@@ -299,3 +299,15 @@ def test_samples_that_are_only_remembered_are_an_entry_of_the_log(home: Path) ->
         before = learner.state_hash()
     with holdfast.open(home) as learner:
         assert learner.state_hash() == before
+
+
+def test_a_log_from_another_kind_of_processor_is_said_to_be_one(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with opened(home) as learner:
+        learner.observe(*BATCHES[0])
+    there = machine.conditions()["arithmetic"]
+    monkeypatch.setattr(machine, "_arithmetic", lambda threads: "another")
+    with pytest.warns(OtherBits, match=f"arithmetic another here and {there} there"):
+        opened(home).close()
+    with opened(home) as learner:  # a checkpoint has its bits wherever it is read
+        learner.observe(*BATCHES[1])
+    opened(home).close()

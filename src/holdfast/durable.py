@@ -1,5 +1,6 @@
 """A learner that lives in a folder: what it has acknowledged survives its process and the power."""
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -7,10 +8,10 @@ from typing import Any, Self
 
 from torch import nn
 
-from holdfast import checkpoint, deeds
+from holdfast import checkpoint, deeds, machine
 from holdfast.augment import Augment
 from holdfast.class_index import Journal
-from holdfast.errors import CheckpointError, InputError, WriteError
+from holdfast.errors import CheckpointError, InputError, OtherBits, WriteError
 from holdfast.home import Home
 from holdfast.learner import Learner, MakeOptimizer
 from holdfast.memory import Memory
@@ -55,10 +56,14 @@ def open(
             learner = DurableLearner.load(home.learner_file, **parts)
             _check_fit(learner, settings)
             entries = home.entries()
+            moved = machine.differences(machine.conditions(learner.device.type), home.conditions)
+            if entries and moved:
+                note = "what is repeated from it may differ in its last bits"
+                warnings.warn(f"the log in {path} was written elsewhere ({moved}): {note}", OtherBits, stacklevel=2)
             with checkpoint.distrust(f"the log in {path}"):
                 for entry in entries:
                     learner.repeat(deeds.from_bytes(entry))
-            home.go_on(learner._with_log, repeated=len(entries))
+            home.go_on(learner._with_log, anew=bool(entries or moved))
     except BaseException:
         home.leave()
         raise
@@ -123,7 +128,7 @@ class DurableLearner(Learner):
             return super()._take(question)
 
     def _with_log(self, number: int) -> bytes:
-        return self.serialized(log=number)
+        return self.serialized(log=number, conditions=machine.conditions(self.device.type))
 
     def _commit(self, deed: deeds.Deed | None) -> None:
         if self._home is None:

@@ -14,7 +14,8 @@
     ├── StoreError        a file of runs is damaged, something else, or cannot be read or written
     └── CheckpointError   a file of a learner is missing, damaged or does not fit
 
-The command line turns each of them into one line and exit code 2.
+The command line turns each of them into one line and exit code 2. There is one warning, OtherBits: what goes on here
+was begun elsewhere, so that its last bits are those of neither place.
 """
 
 import difflib
@@ -79,4 +80,8 @@ class StoreError(HoldfastError):
 
 
 class CheckpointError(HoldfastError):
+    pass
+
+
+class OtherBits(UserWarning):
     pass

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from holdfast import checkpoint, files, log
 from holdfast.claims import Claim
@@ -34,6 +35,7 @@ class Home:
         self._claim = Claim(folder / LOCK, f"the learner in {folder}")
         self._log: log.Log | None = None
         self._number = 0
+        self.conditions: dict[str, Any] = {}  # it was written under, see machine.py
         self._kept = 0
 
     @property
@@ -50,12 +52,14 @@ class Home:
     def entries(self) -> list[bytes]:
         """Of the log, from the moment on at which the learner was written."""
         with checkpoint.distrust(self.learner_file):
-            self._number = int(checkpoint.read(self.learner_file)[1]["log"])
+            manifest = checkpoint.read(self.learner_file)[1]
+            self._number = int(manifest["log"])
+            self.conditions = dict(manifest.get("conditions", {}))
         return log.read(self._log_file)
 
-    def go_on(self, serialized: Serialized, repeated: int) -> None:
+    def go_on(self, serialized: Serialized, *, anew: bool) -> None:
         """Opens the log. It can be used only if it is empty: nobody knows what follows its last whole entry."""
-        if repeated or self._log_file.stat().st_size:
+        if anew or self._log_file.stat().st_size:
             self.start_anew(serialized)
         else:
             self._log = log.Log(self._log_file, self._sync_every)
