@@ -2,13 +2,14 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
+RUNS := .venv/runs
 
 # One thread a process: results do not depend on the number of cores, and processes do not fight over them.
 export OMP_NUM_THREADS = 1
 
-.PHONY: run test bench reliability clean
+.PHONY: run test test-processors bench reliability clean
 
-run: $(READY)
+run: $(RUNS)
 	$(BIN)/holdfast run
 
 test: $(READY)
@@ -17,16 +18,26 @@ test: $(READY)
 	$(BIN)/mypy
 	$(BIN)/pytest -n 2 --dist worksteal --durations 10
 
+# The numerical tests under every instruction set that this processor can pretend to have.
+test-processors: $(READY)
+	$(BIN)/python scripts/test_under_processors.py
+
 bench: $(READY)
 	$(BIN)/python -m bench
 
 reliability: $(READY)
 	$(BIN)/python -m reliability --effort 10
 
+# What `make run` needs is little beside torch; everything else is for development.
+$(RUNS): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[plots]'
+	touch $@
+
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
-	touch $@
+	touch $(RUNS) $@
 
 clean:
 	rm -rf .venv dist holdfast-runs .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,84 @@
+"""Runs the numerical tests under every instruction set that this processor can pretend to have.
+
+python scripts/test_under_processors.py [--all] [pytest arguments]
+"""
+
+import argparse
+import itertools
+import os
+import re
+import subprocess
+import sys
+import time
+
+from rich.console import Console
+from rich.table import Table
+
+ATEN = ("default", "avx2", "avx512")
+ONEDNN = ("SSE41", "AVX2", "AVX512_CORE", "AVX512_CORE_BF16", "")
+NUMERICAL = (
+    "tests/measure",
+    "tests/methods",
+    "tests/runs/test_conditions.py",
+    "tests/runs/test_resume.py",
+    "tests/runs/test_run.py",
+    "tests/test_augment.py",
+    "tests/test_checks.py",
+    "tests/test_checkpoint.py",
+    "tests/test_class_balanced.py",
+    "tests/test_durable.py",
+    "tests/test_editions.py",
+    "tests/test_forget.py",
+    "tests/test_learner.py",
+    "tests/test_losses.py",
+    "tests/test_losses_more.py",
+    "tests/test_memory.py",
+    "tests/test_nets.py",
+    "tests/test_releases.py",
+    "tests/test_river.py",
+    "tests/test_seeds.py",
+    "tests/test_sklearn.py",
+)
+
+
+def available() -> tuple[str, ...]:
+    """What ATen can be told to use here; more than the processor has would crash it."""
+    ask = "import torch; print(torch.backends.cpu.get_cpu_capability().lower())"
+    plain = {name: value for name, value in os.environ.items() if name != "ATEN_CPU_CAPABILITY"}
+    most = subprocess.run([sys.executable, "-c", ask], env=plain, capture_output=True, text=True, check=True)
+    return ATEN[: ATEN.index(most.stdout.strip()) + 1] if most.stdout.strip() in ATEN else ATEN[:1]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--all", action="store_true", help="every test, not only the numerical ones")
+    options, more = parser.parse_known_args()
+    tests = ["tests"] if options.all else list(NUMERICAL)
+    console, failed = Console(), 0
+    table = Table("ATen", "oneDNN", "outcome", "seconds", box=None)
+    for aten, onednn in itertools.product(available(), ONEDNN):
+        limits = {"ATEN_CPU_CAPABILITY": aten} | ({"ONEDNN_MAX_CPU_ISA": onednn} if onednn else {})
+        started = time.monotonic()
+        with console.status(f"{len(table.rows) + 1}: {limits}"):
+            done = subprocess.run(
+                [sys.executable, "-m", "pytest", "-n", "2", "--dist", "worksteal", *tests, *more],
+                env=os.environ | limits | {"OMP_NUM_THREADS": "1"},
+                capture_output=True,
+                text=True,
+            )
+        said = [line for line in done.stdout.splitlines() if re.search(r"\b(passed|failed|error)", line)]
+        outcome = said[-1].strip("= ") if said else f"exit code {done.returncode}"
+        table.add_row(aten, onednn or "as announced", outcome, f"{time.monotonic() - started:.0f}")
+        if done.returncode:
+            failed += 1
+            console.print(f"{limits}", highlight=False)
+            console.print(
+                "\n".join(re.findall(r"^(?:FAILED|ERROR).*$", done.stdout, re.M)), highlight=False, markup=False
+            )
+            console.print(done.stdout[-1500:] if not said else "", highlight=False, markup=False)
+    console.print(table)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
