@@ -64,6 +64,7 @@ def parser() -> Parser:
     _describe_report(commands.add_parser("report", help="all tables, figures and runs on one page"))
     _describe_runs(commands.add_parser("runs", help="list, show, export and remove runs that were made"))
     _describe_data(commands.add_parser("data", help="list, get and verify datasets"))
+    _describe_doctor(commands.add_parser("doctor", help="what works on this machine and how fast, for bug reports"))
     return top
 
 
@@ -206,6 +207,18 @@ def _describe_data(data: argparse.ArgumentParser) -> None:
         action.add_argument("--data", metavar="DIR", help="where datasets lie")
     for action in (get, verify):
         action.add_argument("name", help="cifar10, cifar100 or mini-imagenet")
+
+
+def _describe_doctor(doctor: argparse.ArgumentParser) -> None:
+    doctor.add_argument("--json", action="store_true", help="the same for programs")
+    doctor.add_argument("--data", metavar="DIR", help="where datasets lie")
+    doctor.set_defaults(command=_doctor)
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from holdfast.doctor import doctor
+
+    return doctor(options)
 
 
 def _run(options: argparse.Namespace) -> int:

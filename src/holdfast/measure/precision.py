@@ -7,6 +7,7 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -46,8 +47,13 @@ def asked(option: str | None) -> str:
     return choice
 
 
-def choose(choice: str, encoder: nn.Module, build: Callable[[Name], nn.Module], samples: Tensor) -> Precision:
-    """`build` makes a copy of the encoder in a precision; `samples` are real ones, as many as are asked at a time."""
+def choose(
+    choice: str, encoder: nn.Module, build: Callable[[Name], nn.Module], samples: Tensor, *, anew: bool = False
+) -> Precision:
+    """`build` makes a copy of the encoder in a precision; `samples` are real ones, as many as are asked at a time.
+
+    With `anew`, what was found before does not count.
+    """
     if choice != "auto":
         return Precision(choice, "as asked for")  # type: ignore[arg-type]
     if samples.device.type != "cpu":
@@ -57,7 +63,8 @@ def choose(choice: str, encoder: nn.Module, build: Callable[[Name], nn.Module], 
         return Precision("float32", "the net is too small for less precision to matter")
     if not trial.possible():
         return Precision("float32", "bf16 cannot be tried safely on this system")
-    return _remembered(_key(kind), lambda: tried(build("float32"), lambda: build("bf16"), samples))
+    find = partial(tried, build("float32"), partial(build, "bf16"), samples)
+    return find() if anew else _remembered(_key(kind), find)
 
 
 def tried(plain: nn.Module, build: Callable[[], nn.Module], samples: Tensor, seconds: float = SECONDS) -> Precision:
