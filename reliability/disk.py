@@ -133,7 +133,7 @@ class FaultyDisk:
         self._new_names.append(change)
 
     def _open(self, path: Path, mode: str) -> io.BufferedWriter:
-        assert mode == "wb"
+        assert mode in ("wb", "xb")
         self.create(path)
         file = _File(path, self)
         self._handles[file.fileno()] = path

@@ -70,6 +70,41 @@ def test_what_is_there_is_not_run_again(own: list[str], capsys: pytest.CaptureFi
     assert Path("all.json").read_text() != first  # at least the seconds differ
 
 
+def test_names_are_shown_as_they_are(own: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever they mean to the library that prints them."""
+    Path("[").mkdir()
+    name, out = "[/b] c.npz", "a[/y]:cat:"
+    Path("blobs.npz").rename(name)
+    command = ["run", "--stream", f"arrays:{name}", "--out", out, "--seeds", "1", "--method", "er"]
+    assert main(command) == 0
+    assert main(command) == 0
+    shown = capsys.readouterr().out
+    assert f"picture: {out}/anytime.png" in shown
+    assert f"1 of 1 runs are in {out}/runs.sqlite already" in shown
+    assert f"arrays:{name}, 5 samples a class" in shown
+    assert main(["cost", "--stream", f"arrays:{name}", "--method", "er"]) == 0
+    assert f"arrays:{name}, 5 samples a class" in capsys.readouterr().out.replace("\n", " ")
+
+
+def test_a_dash_is_stdout_and_nothing_else_is_written_there(
+    own: list[str], capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    command = [*own, "--seeds", "1", "--method", "er", "--keep-learners", "--json", "-"]
+    assert main(command) == 0
+    (record,) = json.loads(capfdbinary.readouterr().out)
+    assert main(["runs", "export", "--csv", "-", "--out", "out"]) == 0
+    assert capfdbinary.readouterr().out.splitlines()[1].startswith(record["id"].encode())
+    assert main(["runs", "export", "--json", "-", "--out", "out"]) == 0
+    assert json.loads(capfdbinary.readouterr().out) == [record]
+    assert main(["runs", "export", "--parquet", "-", "--out", "out"]) == 0
+    assert capfdbinary.readouterr().out.startswith(b"PAR1")
+    assert main(["runs", "save", record["id"], "-", "--out", "out"]) == 0
+    saved = capfdbinary.readouterr().out
+    assert main(["runs", "save", record["id"], "file", "--out", "out"]) == 0
+    assert Path("file").read_bytes() == saved
+    assert not Path("-").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

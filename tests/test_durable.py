@@ -58,6 +58,18 @@ def test_the_log_is_bounded(home: Path) -> None:
     assert max(sizes) <= 4 * entry + 200 and len(list(home.glob("log.*"))) == 1
 
 
+def test_what_a_killed_writer_leaves_behind_is_removed(home: Path) -> None:
+    kills = "import os, sys; from pathlib import Path; from holdfast import files\n"
+    kills += "os.replace = lambda *_: os._exit(9)\nfiles.write(Path(sys.argv[1]), b'half of it')"
+    opened(home).close()
+    there = sorted(home.iterdir())
+    assert subprocess.run([sys.executable, "-c", kills, str(home / "learner")], check=False).returncode == 9
+    assert sorted(home.iterdir()) != there
+    (home / ".learner.4711").touch()  # as earlier versions named them
+    opened(home).close()
+    assert sorted(home.iterdir()) == there
+
+
 def test_closed_it_answers_but_learns_no_more(home: Path) -> None:
     with opened(home) as learner:
         learner.observe(*BATCHES[0])

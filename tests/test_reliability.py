@@ -49,9 +49,9 @@ def test_only_what_is_done_inside_goes_through_the_disk(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("function", "part", "instead", "figure"),
     [
-        ("write", "os.fsync(file.fileno())", "pass", crashes.power_loss),
-        ("write", "_sync_folder(path.parent)", "pass", crashes.power_loss),
-        ("write", "os.replace", "path.exists() and os.unlink(path); os.replace", crashes.crash_at_every_operation),
+        ("_replace", "os.fsync(file.fileno())", "pass", crashes.power_loss),
+        ("_replace", "_sync_folder(path.parent)", "pass", crashes.power_loss),
+        ("_replace", "os.replace", "path.exists() and os.unlink(path); os.replace", crashes.crash_at_every_operation),
         ("write", "raise WriteError", "raise KeyError", crashes.disk_full_or_failing),
         ("make_folder", "_sync_folder(each.parent)", "pass", crashes.power_loss),
     ],
@@ -59,7 +59,7 @@ def test_only_what_is_done_inside_goes_through_the_disk(tmp_path: Path) -> None:
 def test_careless_files_are_noticed(
     function: str, part: str, instead: str, figure: Measure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scene = {"write": "a checkpoint over an older one", "make_folder": "a new store"}[function]
+    scene = "a new store" if function == "make_folder" else "a checkpoint over an older one"
     only(scene, monkeypatch)
     monkeypatch.setattr(files, function, changed(getattr(files, function), part, instead))
     assert figure(1).lost

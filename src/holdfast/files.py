@@ -2,28 +2,46 @@
 
 import errno
 import os
+import secrets
+import stat
+import sys
 import threading
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from holdfast.errors import WriteError
 
+STDOUT = Path("-")
+
 
 def write(path: Path, content: bytes) -> None:
-    """Replaces `path`; when this returns, the content survives a power loss."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    """Replaces `path`, or the file that a link there leads to; when this returns, the content survives a power loss.
+
+    What is no file, such as a pipe or a device, stays what it is and is written to.
+    """
     try:
-        with open(partial, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-        _sync_folder(path.parent)
+        if _is_stream(path):
+            with open(path, "wb") as stream:
+                stream.write(content)
+        else:
+            _replace(Path(os.path.realpath(path)) if path.is_symlink() else path, content)
     except OSError as error:
         raise WriteError(f"{path} cannot be written: {error.strerror}") from error
-    finally:
-        with suppress(OSError):
-            os.unlink(partial)
+
+
+def output(path: Path, content: bytes) -> None:
+    """Writes a file that is named on the command line: - is stdout, and stdout under another name is not replaced."""
+    if path != STDOUT and not _is_stdout(path):
+        write(path, content)
+        return
+    try:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise  # nobody reads any more: not our failure
+    except OSError as error:
+        raise WriteError(f"stdout cannot be written: {error.strerror}") from error
 
 
 def make_folder(folder: Path) -> None:
@@ -126,6 +144,35 @@ class Appendix:
     def _failed(self, error: OSError) -> WriteError:
         self._error = error
         return WriteError(f"{self._path} cannot be written: {error.strerror}")
+
+
+def _replace(path: Path, content: bytes) -> None:
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(8)}")  # others may be writing the same file
+    try:
+        with open(partial, "xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+        _sync_folder(path.parent)
+    finally:
+        with suppress(OSError):
+            os.unlink(partial)
+
+
+def _is_stream(path: Path) -> bool:
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+
+
+def _is_stdout(path: Path) -> bool:
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(sys.stdout.fileno()))
+    except (OSError, ValueError):  # one of them is not there
+        return False
 
 
 def _sync_folder(folder: Path) -> None:

@@ -12,7 +12,7 @@ from holdfast.claims import Claim
 from holdfast.errors import InputError, WriteError
 
 LEARNER, LOCK = "learner", "lock"
-OURS = re.compile(r"learner|lock|log\.\d+|\.learner\.\d+")
+OURS = re.compile(r"learner|lock|log\.\d+|\.learner\.[0-9a-f]+")  # the last is what a killed writer leaves behind
 LOG_BYTES = 2**26
 
 Serialized = Callable[[int], bytes]  # the learner, with the number of the log that follows

@@ -1,4 +1,11 @@
+import json
+import os
+import pickle
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 
@@ -62,3 +69,45 @@ def test_a_method_from_a_file_of_the_users(tmp_path: Path) -> None:
     file.write_text("import nowhere_to_be_found")
     with pytest.raises(InputError, match="nowhere_to_be_found"):
         find(f"{file}:HalfReplay")
+
+
+def test_a_file_of_the_users_replaces_no_other_module(tmp_path: Path) -> None:
+    file = tmp_path / "json.py"
+    file.write_text(OWN)
+    make(f"{file}:HalfReplay")
+    assert sys.modules["json"] is json
+
+
+def test_files_of_one_name_do_not_share_anything(tmp_path: Path) -> None:
+    texts = {kind: OWN.replace(": float", ": Share") + f"Share = {kind.__name__}\n" for kind in (int, float)}
+    found = {}
+    for kind, text in texts.items():
+        file = tmp_path / kind.__name__ / "own.py"
+        file.parent.mkdir()
+        file.write_text("from __future__ import annotations\n" + text)
+        found[kind] = find(f"{file}:HalfReplay")
+    assert all(get_type_hints(method)["share"] is kind for kind, method in found.items())
+
+
+def test_a_file_is_executed_once_for_each_content(tmp_path: Path) -> None:
+    file, executed = tmp_path / "own.py", tmp_path / "executed"
+    text = f"with open({str(executed)!r}, 'a') as file: file.write('x')\n" + OWN
+    file.write_text(text)
+    first = find(f"{file}:HalfReplay")
+    assert find(f"{file}:HalfReplay") is first and find(f"{os.path.relpath(file)}:HalfReplay") is first
+    assert executed.read_text() == "x"
+    file.write_text(text.replace("0.5", "0.7"))  # as long as before, and within the same second
+    assert make(f"{file}:HalfReplay") != first()
+    assert executed.read_text() == "xx"
+
+
+def test_a_method_from_a_file_is_pickled_for_processes_that_have_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "own.py"
+    file.write_text(OWN)
+    method = make(f"{file}:HalfReplay", {"share": "0.25"})
+    show = "import pickle, sys; print(pickle.loads(sys.stdin.buffer.read()))"
+    there = subprocess.run([sys.executable, "-c", show], input=pickle.dumps(method), capture_output=True, check=True)
+    assert there.stdout.decode().strip() == repr(method)
+    file.unlink()
+    assert pickle.loads(pickle.dumps(method)) == method, "here it is known"
+    assert replace(method, replay=3).replay == 3

@@ -1,9 +1,12 @@
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 
+from holdfast.errors import InputError
 from holdfast.runs.plan import plan
 from holdfast.runs.spec import RunSpec
 from holdfast.streams import source
@@ -55,3 +58,15 @@ def test_everything_that_decides_the_numbers_counts(npz: str, tmp_path: Path) ->
     own.write_text("from holdfast import ER\nclass Own(ER): replay: int = 3\n")
     ids.append(id_of(others[-1], tmp_path))
     assert len(set(ids)) == len(ids)
+
+
+@pytest.mark.parametrize(
+    ("start", "method"), [("der", "er"), ("er", "der++"), ("gdumb", "der"), ("der++:beta=2", "mir")]
+)
+def test_a_common_start_takes_methods_that_keep_the_same_beside_samples(
+    start: str, method: str, npz: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match=rf"--start {re.escape(start)}: .* keeps logits"):
+        id_of(RunSpec(stream=npz, method=method, start=start), tmp_path)
+    for fine in ("der++-ace", "fine-tuning"):
+        assert id_of(RunSpec(stream=npz, method="der", start=fine), tmp_path)

@@ -3,16 +3,16 @@
 import traceback
 
 import torch
-from rich.console import Console
 
 from holdfast import checks, methods
+from holdfast.report.terminal import terminal
 from holdfast.runs.spec import parse_method
 
 
 def check(text: str) -> int:
     torch.set_num_threads(1)
     method = methods.make(*parse_method(text))
-    console = Console(highlight=False, markup=False, soft_wrap=True)
+    console = terminal(highlight=False, soft_wrap=True)
     failed = 0
     for promise in checks.ALL:
         name = promise.__name__.replace("_", " ")

@@ -10,7 +10,7 @@ def progress(label: str, total: int | None, done: int = 0, of_bytes: bool = Fals
 
     console = Console(stderr=True)
     amount = DownloadColumn() if of_bytes else MofNCompleteColumn()
-    columns = (TextColumn("{task.description}"), BarColumn(), amount, TimeRemainingColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), amount, TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(label, total=total, completed=done)
         yield lambda count: bar.advance(task, count)

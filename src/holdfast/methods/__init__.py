@@ -2,10 +2,7 @@
 
 import dataclasses
 import hashlib
-import importlib.util
-import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from holdfast.errors import InputError, UnknownName
@@ -20,6 +17,7 @@ from holdfast.methods.gdumb import GDumb
 from holdfast.methods.icarl import ICaRL
 from holdfast.methods.iid import IID, IIDOffline, IIDPlusPlus
 from holdfast.methods.mir import MIR
+from holdfast.methods.own import file_of, find_in
 from holdfast.methods.scr import SCR
 from holdfast.methods.ssil import SSIL
 
@@ -73,34 +71,12 @@ METHODS: dict[str, type[Method]] = {
 
 def find(name: str) -> type[Method]:
     """A method by its name, or by `file.py:Class` from a file of the user's."""
-    path = file_of(name)
-    if path is None:
-        if name not in METHODS:
-            raise UnknownName("method", name, METHODS)
-        return METHODS[name]
-    file, _, class_name = name.rpartition(":")
-    if not path.is_file():
-        raise InputError(f"method {name}: there is no file {file}")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module  # dataclasses look their module up by name
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise InputError(f"method {name}: importing {file} failed with {type(error).__name__}: {error}") from error
-    found = getattr(module, class_name, None)
-    classes = [k for k, v in vars(module).items() if isinstance(v, type) and issubclass(v, Method) and v is not Method]
-    if found is None:
-        raise UnknownName(f"class in {file}", class_name, classes)
-    if not (isinstance(found, type) and issubclass(found, Method)):
-        raise InputError(f"method {name}: {class_name} is not a subclass of holdfast.Method")
-    return found
-
-
-def file_of(name: str) -> Path | None:
-    """The user's file that a method is in; None for the methods of this package."""
-    return Path(name.rpartition(":")[0]) if ".py:" in name else None
+    file = file_of(name)
+    if file is not None:
+        return find_in(file, name.rpartition(":")[2])
+    if name not in METHODS:
+        raise UnknownName("method", name, METHODS)
+    return METHODS[name]
 
 
 def identity(name: str) -> str:

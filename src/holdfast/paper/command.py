@@ -20,7 +20,7 @@ from holdfast.paper.setting import Setting
 from holdfast.paper.table import PaperTable
 from holdfast.paper.tables import TABLES
 from holdfast.runs.archive import opened
-from holdfast.runs.command import do_missing, say_what_is_missing
+from holdfast.runs.command import do_missing, say_what_is_missing, terminal_for
 from holdfast.runs.match import Alike, kind
 from holdfast.runs.spec import RunSpec
 from holdfast.runs.store import Record, Store
@@ -58,7 +58,7 @@ def paper(options: argparse.Namespace) -> int:
     runs = [
         run for seed in range(options.seeds) for of_setting in specs.values() for run in of_setting if run.seed == seed
     ]
-    console = Console()
+    console = terminal_for(options)
     if options.tuned:
         console.print(tuned.note(list(specs), picks), highlight=False)
     if options.estimate:

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
 import holdfast
@@ -18,7 +17,7 @@ from holdfast.paper import tuned
 from holdfast.paper.command import ARTIFACTS
 from holdfast.paper.setting import PICKS, SAME_PICK_AS, HyperParameters, Setting
 from holdfast.report.statistics import show
-from holdfast.runs.command import do_missing, say_what_is_missing
+from holdfast.runs.command import do_missing, say_what_is_missing, terminal_for
 from holdfast.runs.spec import RunSpec, command
 from holdfast.runs.store import Record
 from holdfast.runs.sweep import Sweep
@@ -109,7 +108,7 @@ def tune(options: argparse.Namespace) -> int:
     to_do = searches(options)
     tuned.read(options.out)  # a damaged file is found before days of runs, not after
     runs = [run for search in to_do for run in search.runs()]
-    console = Console()
+    console = terminal_for(options)
     plans = do_missing(sorted(runs, key=lambda run: run.seed), options, console)
     choices = []
     for search in to_do:

@@ -24,7 +24,7 @@ class Live:
         self._rows: dict[RunSpec, TaskID] = {}
         self._last_line: dict[RunSpec, float] = {}
         self._bars = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
             TextColumn("{task.fields[speed]} {task.fields[accuracy]} {task.fields[left]}"),
@@ -85,7 +85,7 @@ class Live:
         return Group(table, self._bars)
 
     def _line(self, text: str) -> None:
-        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+        self._console.print(text, highlight=False, soft_wrap=True)
 
 
 class Outlook:

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich import box
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from holdfast.report.statistics import mean_and_error, show
 from holdfast.runs.spec import RunSpec
@@ -57,7 +57,7 @@ def summary(records: Sequence[Record]) -> Table:
     for setting, group in settings.items():
         if setting:
             table.add_section()
-            table.add_row(f"[bold]{escape(', '.join(setting))}")
+            table.add_row(Text(", ".join(setting), "bold"))
         for title, of_method in by_title(group).items():
             table.add_row(title, *_figures(of_method))
     return table

@@ -52,7 +52,7 @@ def show(options: argparse.Namespace) -> int:
 def save(options: argparse.Namespace) -> int:
     store = opened(options)
     try:
-        files.write(options.file, store.artifact(options.id, "learner"))
+        files.output(options.file, store.artifact(options.id, "learner"))
     except UnknownName as error:
         raise InputError(f"{error}; holdfast run --keep-learners --fresh keeps it") from error
     return 0
@@ -71,12 +71,12 @@ def export(options: argparse.Namespace) -> int:
     runs = store.rows(where(options.where))
     rows = _evaluations(store, runs) if options.evaluations else [_flat(row) for row in runs]
     if options.csv:
-        files.write(options.csv, _csv(rows))
+        files.output(options.csv, _csv(rows))
     if options.parquet:
-        files.write(options.parquet, _parquet(rows))
+        files.output(options.parquet, _parquet(rows))
     if options.json:
         records = [store.record(row["id"]) for row in runs]
-        files.write(options.json, ("[" + ",\n".join(map(json.dumps, records)) + "]\n").encode())
+        files.output(options.json, ("[" + ",\n".join(map(json.dumps, records)) + "]\n").encode())
     return 0
 
 

@@ -16,6 +16,7 @@ from holdfast.errors import InputError
 from holdfast.measure import precision
 from holdfast.report.live import Live
 from holdfast.report.tables import by_setting, summary
+from holdfast.report.terminal import terminal
 from holdfast.runs.grid import CHOICES, grid, read
 from holdfast.runs.local import Local
 from holdfast.runs.spec import RunSpec
@@ -40,10 +41,15 @@ def chosen(options: argparse.Namespace) -> list[RunSpec]:
 
 
 def carry_out(specs: Sequence[RunSpec], options: argparse.Namespace) -> int:
-    console = Console()
+    console = terminal_for(options)
     plans = do_missing(specs, options, console)
     _show_results(console, plans, options)
     return say_what_is_missing(plans)
+
+
+def terminal_for(options: argparse.Namespace) -> Console:
+    """Where stdout is to hold the records, nothing else goes there."""
+    return terminal(stderr=options.json == files.STDOUT)
 
 
 def do_missing(specs: Sequence[RunSpec], options: argparse.Namespace, console: Console) -> Sweep:
@@ -68,7 +74,7 @@ def do_missing(specs: Sequence[RunSpec], options: argparse.Namespace, console: C
 
         plans.run(backend, show)
     if options.json:
-        files.write(options.json, json.dumps(plans.records(), separators=(",", ":")).encode())
+        files.output(options.json, json.dumps(plans.records(), separators=(",", ":")).encode())
     return plans
 
 
@@ -82,7 +88,7 @@ def _check(options: argparse.Namespace) -> None:
         raise InputError(f"--jobs must be 1 or more, not {options.jobs}")
     if options.snapshot_every <= 0:
         raise InputError(f"--snapshot-every must be above 0 seconds, not {options.snapshot_every}")
-    if options.json and (options.json.is_dir() or not options.json.parent.is_dir()):
+    if options.json not in (None, files.STDOUT) and (options.json.is_dir() or not options.json.parent.is_dir()):
         raise InputError(f"--json {options.json}: give a file in a folder that exists")
 
 
@@ -124,7 +130,7 @@ def _show_results(console: Console, plans: Sweep, options: argparse.Namespace) -
 def _draw(console: Console, records: list[Record], folder: Path) -> None:
     """A picture a setting, with all methods in it."""
     if importlib.util.find_spec("matplotlib") is None:
-        console.print("no picture: it needs matplotlib, pip install 'holdfast[plots]'", markup=False)
+        console.print("no picture: it needs matplotlib, pip install 'holdfast[plots]'")
         return
     from holdfast.report.figures import anytime
 

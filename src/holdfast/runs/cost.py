@@ -5,8 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from rich.console import Console
-from rich.progress import Progress
+from rich.progress import Progress, TextColumn
 from torch import Tensor, nn
 
 from holdfast.datasets.get import data_root
@@ -14,6 +13,7 @@ from holdfast.learner import Learner
 from holdfast.measure.ledger import Ledger
 from holdfast.nets import Encoder
 from holdfast.report.tables import costs
+from holdfast.report.terminal import terminal
 from holdfast.runs.command import chosen
 from holdfast.runs.plan import plan
 from holdfast.runs.spec import RunSpec
@@ -72,9 +72,10 @@ def cost(options: argparse.Namespace) -> int:
     root = data_root(options.data)
     specs = chosen(options)
     sizes = {spec: len(plan(spec, source(spec.stream, root)).stream()) for spec in specs}
-    console = Console()
+    console = terminal()
+    columns = TextColumn("{task.description}", markup=False), *Progress.get_default_columns()[1:]
     ledgers = {}
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         for spec, total in sizes.items():
             bar = progress.add_task(spec.title, total=total)
             ledgers[spec.title] = estimate(spec, root, lambda bar=bar: progress.advance(bar))  # type: ignore[misc]

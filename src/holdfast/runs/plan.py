@@ -15,7 +15,7 @@ from holdfast.learner import Learner
 from holdfast.measure.evaluate import Evaluator, Schedule
 from holdfast.measure.precision import Name
 from holdfast.measure.probes import PROBES
-from holdfast.methods import Method
+from holdfast.methods import FineTuning, Method
 from holdfast.nets import NETS, default_net
 from holdfast.runs.spec import RunSpec, parse_method
 from holdfast.streams import Source, Stream
@@ -85,12 +85,22 @@ def plan(spec: RunSpec, source: Source) -> Plan:
     start = methods.make(*parse_method(spec.start)) if spec.start else method
     if start is not method and (not source.has_tasks or start.head != method.head):
         raise InputError(f"--start {spec.start}: it takes a stream with tasks, and a method with the same head")
+    _check_stored(spec, start, method)
     for name in spec.probe:
         if name not in PROBES:
             raise UnknownName("probe", name, PROBES)
     if spec.augment and len(shape) != 3:
         raise InputError(f"--augment crops and flips images; the samples of {spec.stream} have shape {shape}")
     return Plan(spec, source, method, start, net, Schedule.parse(spec.eval_every, spec.eval_mode))
+
+
+def _check_stored(spec: RunSpec, start: Method, method: Method) -> None:
+    """One memory serves both methods, so both have to keep the same beside its samples."""
+    both = {spec.start: start, spec.method: method}
+    storing = {name: each for name, each in both.items() if not isinstance(each, FineTuning)}
+    if len({each.keeps for each in storing.values()}) > 1:
+        said = " and ".join(f"{name} keeps {each.keeps or 'nothing'}" for name, each in storing.items())
+        raise InputError(f"--start {spec.start}: beside samples in memory {said}; take two that keep the same")
 
 
 @cache
