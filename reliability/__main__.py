@@ -26,6 +26,7 @@ FIGURES: dict[str, Figure] = {
         "a full or failing disk is a clear error and costs nothing else",
         together(crashes.disk_full_or_failing, crashes.same_learner_after_a_failure),
     ),
+    "R32": Figure("what was refused because the disk failed never comes back", crashes.killed_after_a_failure),
     "R8": Figure("a forged file is refused or read, and nothing else happens", forgeries.forged_files),
     "R10": Figure("a flipped bit in a learner's files is noticed", damage.bits_flipped),
     "R13": Figure("interrupted at any line, a learner is as before or after", interrupts.interrupted_anywhere),

@@ -77,6 +77,24 @@ def same_learner_after_a_failure(effort: int) -> Iterator[str | None]:
                 yield f"{errno.errorcode[kind]} at operation {at}: {flaw}" if flaw else None
 
 
+@counted
+def killed_after_a_failure(effort: int) -> Iterator[str | None]:
+    """What was refused never comes back, and what was acknowledged is there, if the process ends right after it."""
+    deeds = homes.deeds(effort)
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        with FaultyDisk(folder) as undisturbed:
+            for _ in homes.do(deeds, folder, checkpoint_every=homes.ROOM):
+                pass
+        for at in range(1, undisturbed.operations + 1):
+            for kind in kinds_of_failure(effort, at):
+                put_back(folder, {})
+                with FaultyDisk(folder, Fault(at, kind, part=1.0 if at % 2 else 0.5)):
+                    right = homes.state_when_killed(deeds, folder)
+                found = homes.state(folder)
+                yield None if found == right else f"{errno.errorcode[kind]} at operation {at}: it is another learner"
+
+
 def kinds_of_failure(effort: int, at: int) -> tuple[int, ...]:
     kinds = errno.ENOSPC, errno.EIO
     return kinds if effort > 1 else kinds[at % 2 :][:1]

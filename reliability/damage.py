@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from holdfast.errors import CheckpointError
+from holdfast.log import FRAME, HEAD
 from reliability import homes
 from reliability.cuts import cuts
 from reliability.disk import FaultyDisk
@@ -32,7 +33,7 @@ class Home:
 
     def flaw_of_a_cut(self, file: Path, cut: int) -> str | None:
         self.damaged(file, self.files[file][:cut])
-        if file == self.checkpoint:
+        if file == self.checkpoint or cut < HEAD.size:
             return self._flaw_of_not_noticing()
         return homes.HOME.flaw(self.folder, [self.states[bisect_right(self.ends, cut)]])
 
@@ -40,8 +41,8 @@ class Home:
         content = bytearray(self.files[file])
         content[place] ^= 1 << bit
         self.damaged(file, bytes(content))
-        if file == self.log and bisect_right(self.ends, place) == len(self.ends) - 1:  # as if torn by a crash
-            return homes.HOME.flaw(self.folder, [self.states[-2]])
+        if file == self.log and place >= self.ends[-1]:  # what seals it
+            return homes.HOME.flaw(self.folder, [self.states[-1]])
         return self._flaw_of_not_noticing()
 
     def _flaw_of_not_noticing(self) -> str | None:
@@ -81,10 +82,10 @@ def learners_cut(effort: int) -> Iterator[str | None]:
 
 @counted
 def bits_flipped(effort: int) -> Iterator[str | None]:
-    """Noticed, but for the last entry of a log, which counts as torn by a crash."""
+    """Noticed wherever it is in a learner that was closed; in what seals its log, it is of no account."""
     rng = random.Random(effort)
     with home() as there:
-        frames = [place + field for place in (0, *there.ends[:-1]) for field in range(36)]
+        frames = [place + field for place in (HEAD.size, *there.ends) for field in range(FRAME.size)]
         for file, most in ((there.log, 100), (there.checkpoint, 200)):
             places = cuts(len(there.files[file]), most * effort**2)[:-1]
             if file == there.log:

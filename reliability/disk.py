@@ -50,8 +50,8 @@ class FaultyDisk:
         self._patches = ExitStack()
 
     def __enter__(self) -> "FaultyDisk":
-        ours = {"open": self._open_folder, "fsync": self._fsync, "mkdir": self._mkdir}
-        ours |= {"replace": self._replace, "unlink": self._unlink}
+        ours = {"open": self._open_there, "fsync": self._fsync, "mkdir": self._mkdir}
+        ours |= {"replace": self._replace, "unlink": self._unlink, "write": self._write, "ftruncate": self._ftruncate}
         self._patches.enter_context(patch.object(files, "os", SimpleNamespace(**(vars(os) | ours))))
         self._patches.enter_context(patch.object(files, "open", self._open, create=True))
         self._patches.enter_context(SQLiteThrough(self))
@@ -139,10 +139,20 @@ class FaultyDisk:
         self._handles[file.fileno()] = path
         return io.BufferedWriter(file)
 
-    def _open_folder(self, folder: Path, flags: int) -> int:
-        handle = os.open(folder, flags)
-        self._handles[handle] = folder
+    def _open_there(self, path: Path, flags: int) -> int:
+        """A folder, or a file to append to."""
+        handle = os.open(path, flags)
+        self._handles[handle] = path
         return handle
+
+    def _write(self, handle: int, data: Any) -> int:
+        end = os.fstat(handle).st_size
+        self.write(self._handles[handle], end, bytes(data), lambda part: os.write(handle, part))
+        return len(data)
+
+    def _ftruncate(self, handle: int, size: int) -> None:
+        self.truncate(self._handles[handle], size)
+        os.ftruncate(handle, size)
 
     def _fsync(self, handle: int) -> None:
         path = self._handles[handle]

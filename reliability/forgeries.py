@@ -130,14 +130,24 @@ def forged_log(forge: Forge, rng: random.Random) -> str | None:
         folder = Path(name)
         forged = {folder / path: content for path, content in home().items()}
         (file,) = (path for path in forged if path.name.startswith("log."))
-        entries = log.entries(forged[file])
+        identity = log.Identity(*log.HEAD.unpack(forged[file][: log.HEAD.size])[1:3])
+        entries, _ = log.examined(forged[file], identity)
         chosen = rng.randrange(len(entries))
         entries[chosen] = forge(entries[chosen], rng)
-        forged[file] = b"".join(log.framed(entry, safe=0) for entry in entries)
+        forged[file] = written(entries, identity)
         put_back(folder, forged)
         watch = Watch(CheckpointError, may_write=homes.home_of(folder))
         flaw = watch.flaw(lambda: homes.opened(folder).close())
         return flaw or ("refused, but changed" if watch.refused and contents(folder) != forged else None)
+
+
+def written(entries: list[bytes], identity: log.Identity) -> bytes:
+    """A log with these entries, as it would stand in a file."""
+    whole, chain = identity.head, identity.salt
+    for entry in entries:
+        frame, chain = log.framed(entry, len(whole), 0, identity.salt, chain)
+        whole += frame + entry
+    return whole
 
 
 @cache

@@ -1,6 +1,7 @@
 """The durable learner, and what is done to it."""
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from holdfast.errors import WriteError
 from holdfast.samples import Samples
 from reliability.stage import Scene, State, Storage
 
-NEVER = 1e6  # seconds: nothing is synced but what has to be
+NEVER = 86_400  # seconds: nothing is synced but what has to be
 ROOM = 3  # changes in a log
 
 Deed = Callable[[DurableLearner], object]
@@ -118,6 +119,27 @@ def flaw_of_doing_again(deeds: list[Deed], folder: Path, right: State, closed_be
     if learner.state_hash() != right:
         return "it ends otherwise than one that was not disturbed"
     return None if state(folder) == right else "opened again, it is another one"
+
+
+def state_when_killed(deeds: list[Deed], folder: Path) -> State:
+    """The state at the moment at which a deed has failed, or all are done, and the process ends as kill -9 ends it."""
+    try:
+        learner = opened(folder, checkpoint_every=ROOM)
+    except WriteError:
+        learner = opened(folder, checkpoint_every=ROOM)
+    with suppress(WriteError):
+        for deed in deeds:
+            deed(learner)
+    right = learner.state_hash()
+    kill(learner)
+    return right
+
+
+def kill(learner: DurableLearner) -> None:
+    """Its files are let go of as they are, as the system does it with those of a process that is gone."""
+    assert learner._folder is not None
+    learner._folder.abandon()
+    learner._folder = None
 
 
 def answers(learner: Learner) -> bytes | None:

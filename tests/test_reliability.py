@@ -19,7 +19,7 @@ import torch
 
 from holdfast import answers, checkpoint, editions, files, learner, learner_state, log, memory, nets
 from holdfast.files import Appendix
-from holdfast.home import Home
+from holdfast.folder import Folder
 from holdfast.runs.store import Store
 from reliability import crashes, cuts, damage, endurance, forgeries, growth, homes, interrupts, lives, odds, readers
 from reliability.__main__ import FIGURES
@@ -69,18 +69,23 @@ def test_careless_files_are_noticed(
     ("method", "part", "instead", "figure"),
     [
         (Appendix.append, "self._sync()", "pass", crashes.power_loss),
-        (Appendix.append, "self._file.flush()", "pass", crashes.crash_at_every_operation),
-        (Appendix.append, "raise self._failed(error) from error", "pass", crashes.same_learner_after_a_failure),
-        (Appendix.close, "raise self._failed(error) from error", "self._failed(error)", crashes.disk_full_or_failing),
-        (Home.start_anew, "following =", "self._remove_other_logs(); following =", crashes.crash_at_every_operation),
-        (Home.go_on, "self.start_anew(serialized)", "pass", crashes.crash_at_every_operation),
-        (Home.mend, "self.start_anew(serialized)", "pass", crashes.same_learner_after_a_failure),
+        (Appendix._cut_back, "os.ftruncate(self._handle, size)", "pass", crashes.killed_after_a_failure),
+        (Appendix.append, "raise self._failed(error) from error", "return", crashes.killed_after_a_failure),
+        (Appendix.make_safe, "raise self._failed(error) from error", "return", crashes.disk_full_or_failing),
+        (
+            Folder.checkpoint,
+            "following =",
+            "self._place and files.remove(self.path / self._place.name); following =",
+            crashes.crash_at_every_operation,
+        ),
+        (Folder.go_on, "anew or", "False and", crashes.crash_at_every_operation),
+        (Folder.go_back, "self.checkpoint(serialized)", "pass", crashes.killed_after_a_failure),
     ],
 )
 def test_a_careless_durable_learner_is_noticed(
     method: Function, part: str, instead: str, figure: Measure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    owner = {"Appendix": Appendix, "Home": Home}[method.__qualname__.split(".")[0]]
+    owner = {"Appendix": Appendix, "Folder": Folder}[method.__qualname__.split(".")[0]]
     monkeypatch.setattr(crashes, "scenes", lambda effort: [])
     monkeypatch.setattr(owner, method.__name__, changed(method, part, instead))
     assert any(trials_of(figure))
@@ -109,8 +114,8 @@ def test_a_store_that_takes_missing_bytes_for_zeros_is_noticed(monkeypatch: pyte
 @pytest.mark.parametrize(
     ("function", "part", "instead", "figure"),
     [
-        (log._entry, "or _checksum(content, safe) != checksum", "", damage.bits_flipped),
-        (log.entries, "safe > place", "False", damage.bits_flipped),
+        (log._entry, "right == frame", "True", damage.bits_flipped),
+        (log.examined, "safe > place", "False", damage.bits_flipped),
         (checkpoint.unpack, "digest(tensors, text) != checksum", "False", damage.bits_flipped),
         (checkpoint.distrust, "except Exception", "except AttributeError", forgeries.forged_files),
         (nets.built_in, "shapes != {", "None is {", forgeries.forged_files),
@@ -136,7 +141,7 @@ def test_trust_is_noticed(
         (editions.Editions.storing, "True", "False", readers.asked_at_every_line_of_a_change),
         (answers.scores, "edition.labels", "learner.labels.known", readers.changed_at_every_line_of_an_answer),
         (answers._predictor, "edition.net", "learner.net", readers.asked_at_every_line_of_a_change),
-        (learner.Learner._change, "journal.undo()", "pass", interrupts.interrupted_anywhere),
+        (learner.Learner._change, "before.give_back()", "pass", interrupts.interrupted_anywhere),
     ],
 )
 def test_a_careless_learner_is_noticed(

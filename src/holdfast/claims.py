@@ -2,14 +2,17 @@
 
 import hashlib
 import os
+import platform
 import struct
 import sys
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
+from weakref import WeakSet
 
 from holdfast.errors import InUse, WriteError
 
-_HELD_HERE: dict[Path, int] = {}  # the process's own claims: locks do not hold inside one process
 FLOCK = "qqihh" if sys.platform == "darwin" else "hhqqi"
 
 
@@ -71,27 +74,96 @@ class Claims:
             fcntl.lockf(self._file, fcntl.LOCK_UN, 1, place)
 
 
-class Claim:
-    """On one thing as a whole, against other processes and against others in this one."""
+class FolderLock:
+    """Held on a folder itself: there is no file to remove, and reading or copying the folder does not free it.
 
-    def __init__(self, file: Path, title: str) -> None:
-        self._file = file.resolve()
-        if _HELD_HERE.get(self._file) == os.getpid():  # after a fork it is the parent's
-            raise InUse(title, os.getpid())
+    Where folders cannot be locked (some network file systems), it is on the file that says who has it. Where the
+    system has no such locks (Windows), nothing is refused.
+    """
+
+    NAME = "lock"
+
+    def __init__(self, folder: Path, title: str) -> None:
+        self._name = folder / self.NAME
         try:
-            self._claims = Claims(self._file)
+            self._path, self._handle = self._take(folder)
+        except BlockingIOError:
+            raise InUse(title, *self._holder()) from None
         except OSError as error:
-            raise WriteError(f"{file} cannot be written: {error.strerror}") from error
-        try:
-            self._claims.take({"": title})
-        except BaseException:
-            self._claims.__exit__()
-            raise
-        _HELD_HERE[self._file] = os.getpid()
+            raise WriteError(f"{folder} cannot be locked: {error.strerror}") from error
         self.held = True
+        _HELD.add(self)
+
+    def sign(self) -> None:
+        """Lets others know who has it, in a file that nothing depends on."""
+        with suppress(OSError):
+            self._name.write_text(f"{os.getpid()} {platform.node()}\n")
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether what is locked is still what is there."""
+        try:
+            return self._handle is None or os.path.samestat(os.stat(self._path), os.fstat(self._handle))
+        except OSError:
+            return False
 
     def release(self) -> None:
+        """In this process. A process that was forked from the one that took it only closes its copy."""
         if self.held:
             self.held = False
-            del _HELD_HERE[self._file]
-            self._claims.__exit__()
+            _HELD.discard(self)
+            if self._handle is not None:
+                os.close(self._handle)
+
+    def _take(self, folder: Path) -> tuple[Path, int | None]:
+        if os.name != "posix":
+            return folder, None
+        try:
+            return folder, _flocked(folder, os.O_RDONLY)
+        except BlockingIOError:
+            raise
+        except OSError:
+            return self._name, _flocked(self._name, os.O_RDWR | os.O_CREAT)
+
+    def _holder(self) -> tuple[int | None, str]:
+        """Its process and machine. Who has just taken it may not have said so yet."""
+        for _ in range(20):
+            with suppress(OSError, ValueError):
+                pid, host = self._name.read_text().split()
+                if host != platform.node() or _is_alive(int(pid)):
+                    return int(pid), "" if host == platform.node() else host
+            time.sleep(0.02)
+        return None, ""
+
+
+def _flocked(path: Path, flags: int) -> int:
+    import fcntl
+
+    handle = os.open(path, flags, 0o644)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass
+    return True
+
+
+def _let_go_after_fork() -> None:
+    """A lock that a child has open as well would outlive the parent."""
+    for lock in list(_HELD):
+        lock.release()
+
+
+_HELD: "WeakSet[FolderLock]" = WeakSet()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_let_go_after_fork)

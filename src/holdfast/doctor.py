@@ -108,8 +108,8 @@ def _processor() -> Iterator[Finding]:
 
 
 def _precision() -> Iterator[Finding]:
-    net, samples, choice = _learner().net, _pictures(BATCH), precision.asked(None)
-    before, now = (suitable(net, samples, choice, anew=anew) for anew in (False, True))
+    net, samples = _learner().net, _pictures(BATCH)
+    before, now = (suitable(net, samples, anew=anew) for anew in (False, True))
     text = f"{now.name} for evaluation with the reduced ResNet-18: {now.why}"
     if before.name != now.name:
         text += f"; runs here take {before.name}, as found earlier: remove {precision.folder()} to have it tried again"

@@ -12,10 +12,14 @@ from holdfast import checkpoint, deeds, machine
 from holdfast.augment import Augment
 from holdfast.class_index import Journal
 from holdfast.errors import CheckpointError, InputError, OtherBits, WriteError
-from holdfast.home import Home
+from holdfast.folder import Folder
 from holdfast.learner import Learner, MakeOptimizer
+from holdfast.learner_state import restored
 from holdfast.memory import Memory
 from holdfast.methods.base import Method
+
+
+DAY = 86_400
 
 
 def open(
@@ -40,34 +44,35 @@ def open(
     whole and the log of changes starts anew: recovering repeats at most so many. What is not built in (an encoder or
     method of your own) is passed each time; other settings are known to the folder, and have to fit if given.
     """
-    if sync_every < 0 or checkpoint_every < 1:
-        raise InputError("sync_every must be 0 or more, checkpoint_every 1 or more")
+    if not 0 <= sync_every <= DAY or checkpoint_every < 1:
+        raise InputError(f"sync_every must be 0 to {DAY} seconds, checkpoint_every 1 or more")
     given = {"memory": memory, "lr": lr, "seed": seed, "classes": classes, "questions": questions}
     settings = {name: value for name, value in given.items() if value is not None}
-    home = Home(Path(path), sync_every, checkpoint_every)
+    folder = Folder(Path(path), sync_every, checkpoint_every)
     try:
-        if home.is_new:
+        if folder.is_new:
             if encoder is None or method is None:
                 raise InputError(f"there is no learner in {path} yet: give it an encoder and a method")
             learner = DurableLearner(encoder, method, optimizer=optimizer, augment=augment, **settings)  # type: ignore[arg-type]
-            home.start_anew(learner._with_log)
+            folder.checkpoint(learner._in_folder)
         else:
             parts: dict[str, Any] = {"encoder": encoder, "method": method, "optimizer": optimizer, "augment": augment}
-            learner = DurableLearner.load(home.learner_file, **parts)
+            tensors, manifest, entries = folder.read()
+            with checkpoint.distrust(folder.learner_file):
+                learner = restored(DurableLearner, tensors, manifest, **parts)
             _check_fit(learner, settings)
-            entries = home.entries()
-            moved = machine.differences(machine.conditions(learner.device.type), home.conditions)
+            moved = machine.differences(machine.conditions(learner.device.type), manifest.get("conditions", {}))
             if entries and moved:
                 note = "what is repeated from it may differ in its last bits"
                 warnings.warn(f"the log in {path} was written elsewhere ({moved}): {note}", OtherBits, stacklevel=2)
             with checkpoint.distrust(f"the log in {path}"):
                 for entry in entries:
                     learner.repeat(deeds.from_bytes(entry))
-            home.go_on(learner._with_log, anew=bool(entries or moved))
+            folder.go_on(learner._in_folder, anew=bool(entries or moved))
     except BaseException:
-        home.leave()
+        folder.abandon()
         raise
-    learner._home = home
+    learner._folder = folder
     return learner
 
 
@@ -77,25 +82,22 @@ class DurableLearner(Learner):
     A change that cannot be written does not happen; questions are answered all the same.
     """
 
-    _home: Home | None = None  # none while the deeds of an earlier process are repeated
+    _folder: Folder | None = None  # none while the deeds of an earlier process are repeated
 
     def checkpoint(self) -> None:
         """Writes the learner as it is; the log of changes starts anew."""
-        if self._home is not None:
+        if self._folder is not None:
             with self._turn, self._desk:
-                self._home.start_anew(self._with_log)
+                self._folder.checkpoint(self._in_folder)
 
     def close(self) -> None:
         """Lets other processes have it. Questions are still answered, but no change is accepted any more.
 
         What was acknowledged is safe then, whatever `sync_every` is; if it may not be, there is an error.
         """
-        if self._home is not None:
+        if self._folder is not None:
             with self._turn, self._desk:
-                try:
-                    self._home.mend(self._with_log)
-                finally:
-                    self._home.leave()
+                self._folder.leave(self._in_folder)
 
     def __enter__(self) -> Self:
         return self
@@ -110,33 +112,37 @@ class DurableLearner(Learner):
     @contextmanager
     def _change(self) -> Iterator[Journal]:
         with self._turn:
-            if self._home is None:
+            if self._folder is None:
                 with super()._change() as journal:
                     yield journal
                 return
-            if self._home.log_is_full:
+            if self._folder.wants_checkpoint:
                 self.checkpoint()
-            with self._home.all_or_nothing(), super()._change() as journal:
-                yield journal
+            try:
+                with self._folder.all_or_nothing(), super()._change() as journal:
+                    yield journal
+            except BaseException:
+                self._folder.go_back(self._in_folder)
+                raise
 
     def _take(self, question: deeds.Asked) -> int:
-        if self._home is None:
+        if self._folder is None:
             return super()._take(question)
-        if self._home.log_is_full:
+        if self._folder.wants_checkpoint:
             self.checkpoint()
-        with self._desk, self._home.all_or_nothing():
+        with self._desk, self._folder.all_or_nothing():
             return super()._take(question)
 
-    def _with_log(self, number: int) -> bytes:
-        return self.serialized(log=number, conditions=machine.conditions(self.device.type))
+    def _in_folder(self, **manifest: Any) -> bytes:
+        return self.serialized(conditions=machine.conditions(self.device.type), **manifest)
 
     def _commit(self, deed: deeds.Deed | None) -> None:
-        if self._home is None:
+        if self._folder is None:
             return
         if deed is None:  # something was erased: nothing on the disk may know of it any more
-            self._home.start_anew(self._with_log)
+            self._folder.checkpoint(self._in_folder)
         else:
-            self._home.keep(deeds.to_bytes(deed))
+            self._folder.keep(deeds.to_bytes(deed))
 
 
 def _check_fit(learner: Learner, settings: dict[str, Any]) -> None:

@@ -66,8 +66,9 @@ class DataError(HoldfastError):
 
 
 class InUse(HoldfastError):
-    def __init__(self, what: str, pid: int) -> None:
-        super().__init__(f"{what} is in use by process {pid}; wait for it or stop it")
+    def __init__(self, what: str, pid: int | None, host: str = "") -> None:
+        who = "another process" if pid is None else f"process {pid}" + (f" on {host}" if host else "")
+        super().__init__(f"{what} is in use by {who}; wait for it or stop it")
         self.pid = pid
 
 

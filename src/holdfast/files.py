@@ -6,7 +6,7 @@ import secrets
 import stat
 import sys
 import threading
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 
 from holdfast.errors import WriteError
@@ -65,22 +65,22 @@ def remove(path: Path) -> None:
 
 
 class Appendix:
-    """A new file that only grows. After an error nothing more is appended: what its end is, nobody knows."""
+    """A new file that only grows.
 
-    def __init__(self, path: Path, sync_every: float = 0.0) -> None:
+    What cannot be appended whole is cut off again, if the disk allows it; nothing more is appended after an error.
+    """
+
+    def __init__(self, path: Path, beginning: bytes, sync_every: float = 0.0) -> None:
         """With `sync_every` seconds above 0, a power loss may take what was appended in the last so many seconds."""
         self._path = path
         self._sync_every = sync_every
         self._error: OSError | None = None
         self._lock = threading.Lock()
         self._due, self._closed = threading.Event(), threading.Event()
-        self.size = self.synced = 0
+        self.size = self.synced = len(beginning)
+        write(path, beginning)
         try:
-            with ExitStack() as unless_it_stays_open:
-                self._file = unless_it_stays_open.enter_context(open(path, "wb"))
-                os.fsync(self._file.fileno())
-                _sync_folder(path.parent)
-                unless_it_stays_open.pop_all()
+            self._handle = os.open(path, os.O_WRONLY | os.O_APPEND)
         except OSError as error:
             raise self._failed(error) from error
         if sync_every:
@@ -90,43 +90,66 @@ class Appendix:
     def failed(self) -> bool:
         return self._error is not None
 
+    @property
+    def is_in_place(self) -> bool:
+        """Whether it is still the file under its name."""
+        try:
+            return os.path.samestat(os.stat(self._path), os.fstat(self._handle))
+        except OSError:
+            return False
+
     def append(self, content: bytes) -> None:
         with self._lock:
             if self._error is not None:
                 raise self._failed(self._error) from self._error
+            before = self.size
             try:
-                self._file.write(content)
-                self._file.flush()
+                self._write(content)
                 self.size += len(content)
                 if not self._sync_every:
                     self._sync()
-            except OSError as error:
-                raise self._failed(error) from error
-            except BaseException:
-                self.spoil()
+            except BaseException as error:
+                self._cut_back(before)
+                if isinstance(error, OSError):
+                    raise self._failed(error) from error
                 raise
         self._due.set()
 
-    def spoil(self) -> None:
-        """As after an error."""
-        self._error = self._error or OSError(errno.EIO, "its end is not certain")
+    def end(self, size: int | None = None) -> None:
+        """Nothing more is appended; what stands behind `size` is cut off, as if it had never been appended."""
+        with self._lock:
+            self._cut_back(self.size if size is None else size)
 
-    def close(self) -> None:
-        """When this returns, what was appended is safe, unless there was an error before."""
+    def make_safe(self) -> None:
+        """What was appended survives a power loss when this returns."""
         with self._lock:
             try:
                 if self._error is None and self.synced < self.size:
                     self._sync()
             except OSError as error:
                 raise self._failed(error) from error
-            finally:
-                with suppress(OSError):
-                    self._file.close()
-                self._closed.set()
-                self._due.set()
+
+    def close(self) -> None:
+        with self._lock, suppress(OSError):
+            os.close(self._handle)
+        self._closed.set()
+        self._due.set()
+
+    def _cut_back(self, size: int) -> None:
+        self._error = self._error or OSError(errno.EIO, "its end is not certain")
+        if size < self.size or size < os.fstat(self._handle).st_size:
+            self.size, self.synced = size, min(size, self.synced)
+            with suppress(OSError):
+                os.ftruncate(self._handle, size)
+                os.fsync(self._handle)
+
+    def _write(self, content: bytes) -> None:
+        rest = memoryview(content)
+        while rest:
+            rest = rest[os.write(self._handle, rest) :]
 
     def _sync(self) -> None:
-        os.fsync(self._file.fileno())
+        os.fsync(self._handle)
         self.synced = self.size
 
     def _keep_syncing(self) -> None:
@@ -140,6 +163,9 @@ class Appendix:
                         self._sync()
                 except OSError as error:
                     self._error = error
+                except BaseException as error:  # whatever it is: who appends next has to know
+                    self._error = OSError(errno.EIO, f"its syncing ended with {type(error).__name__}: {error}")
+                    raise
 
     def _failed(self, error: OSError) -> WriteError:
         self._error = error

@@ -57,13 +57,13 @@ def can_be_faster(net: Net, precision: precision.Name) -> bool:
     return precision != "float32" or _has_batch_norm(net.encoder.module)
 
 
-def suitable(live: Net, samples: Tensor, choice: str = "auto", *, anew: bool = False) -> Precision:
+def suitable(live: Net, samples: Tensor, choice: str | None = None, *, anew: bool = False) -> Precision:
     """The precision for copies of this net, asked about such samples; with `anew` it is tried again."""
 
     def build(name: precision.Name) -> Encoder:
         return FastNet(live, name).refresh().encoder
 
-    return precision.choose(choice, live.encoder, build, samples[:BATCH], anew=anew)
+    return precision.choose(precision.asked(choice), live.encoder, build, samples[:BATCH], anew=anew)
 
 
 def _has_batch_norm(encoder: nn.Module) -> bool:

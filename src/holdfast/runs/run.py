@@ -39,7 +39,7 @@ class Progress:
 class Run:
     """A run under way. All it has done so far can be saved, and a run of the same spec can take it up."""
 
-    def __init__(self, plan: Plan, device: str = "cpu", precision: str = "auto") -> None:
+    def __init__(self, plan: Plan, device: str = "cpu", precision: str | None = None) -> None:
         self.plan = plan
         self.learner, self.stream = plan.learner(device), plan.stream()
         self.precision = suitable(self.learner.net, torch.from_numpy(self.stream.dataset.test_x[:BATCH]), precision)

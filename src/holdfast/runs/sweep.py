@@ -45,7 +45,7 @@ class Sweep:
         *,
         snapshot_every: float = 60,
         keep_learners: bool = False,
-        precision: str = "auto",
+        precision: str | None = None,
     ) -> None:
         specs = list(specs)
         self.store = store

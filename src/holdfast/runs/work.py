@@ -27,7 +27,7 @@ class Job:
     report_every: float = 0.25  # seconds
     keep_learner: bool = False
     device: str = "cpu"
-    precision: str = "auto"
+    precision: str | None = None  # None: as the environment says
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,195 @@
+"""Whatever its user does to the folder: the lock holds or the learner refuses, and no file of others is touched."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import holdfast
+from holdfast import ERACE, Learner, mlp
+from holdfast.durable import DurableLearner
+from holdfast.errors import CheckpointError, InputError, InUse, WriteError
+
+RNG = np.random.default_rng(1)
+BATCHES = [(RNG.standard_normal((4, 3)).astype(np.float32), [f"k{i // 2}"] * 4) for i in range(6)]
+
+
+def opened(path: Path | str, **settings: float) -> DurableLearner:
+    return holdfast.open(path, mlp((3,), width=8), ERACE(), memory=20, **settings)  # type: ignore[arg-type]
+
+
+def hash_after(batches: int) -> str:
+    learner = Learner(mlp((3,), width=8), ERACE(), memory=20)
+    for x, y in BATCHES[:batches]:
+        learner.observe(x, y)
+    return learner.state_hash()
+
+
+def open_elsewhere(path: Path) -> str:
+    """What another process is told that opens it."""
+    code = f"import holdfast; holdfast.open({str(path)!r})"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False).stderr
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "learner"
+
+
+def copied(folder: Path) -> None:
+    shutil.copytree(folder, folder.with_name("backup"))
+
+
+def read(folder: Path) -> None:
+    for file in folder.iterdir():
+        file.read_bytes()
+
+
+@pytest.mark.parametrize(
+    "act", [copied, read, lambda folder: (folder / "lock").unlink()], ids=["copied", "read", "lock removed"]
+)
+def test_the_lock_holds_whatever_is_done_to_the_files(home: Path, act: Callable[[Path], None]) -> None:
+    with opened(home) as learner:
+        learner.observe(*BATCHES[0])
+        act(home)
+        assert "InUse" in open_elsewhere(home)
+        with pytest.raises(InUse):
+            opened(home)
+        learner.observe(*BATCHES[1])
+    with opened(home) as learner:
+        assert learner.state_hash() == hash_after(2)
+
+
+def test_one_folder_under_two_names_is_one_folder(home: Path, tmp_path: Path) -> None:
+    with opened(home):
+        (tmp_path / "link").symlink_to(home)
+        with pytest.raises(InUse):
+            opened(tmp_path / "link")
+
+
+def test_a_copy_of_an_open_folder_is_a_learner_of_its_own(home: Path) -> None:
+    with opened(home) as learner:
+        learner.observe(*BATCHES[0])
+        copied(home)
+        with opened(home.with_name("backup")) as copy:
+            assert copy.state_hash() == learner.state_hash()
+
+
+def test_a_lock_ends_with_the_process_that_took_it_not_with_those_it_forked(home: Path) -> None:
+    code = f"""
+import os, sys, time, numpy as np, holdfast
+learner = holdfast.open({str(home)!r}, holdfast.mlp((3,), width=8), holdfast.ERACE(), memory=20)
+child = os.fork()
+if child == 0:
+    os.close(1)
+    time.sleep(60)
+print(child, flush=True)
+os.kill(os.getpid(), 9)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    child = int(done.stdout)
+    try:
+        opened(home).close()
+    finally:
+        os.kill(child, 9)
+
+
+def test_it_stays_where_it_was_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    for folder in (here, there):
+        folder.mkdir()
+        opened(folder / "weather").close()
+    others = {file: file.read_bytes() for file in (there / "weather").iterdir()}
+    monkeypatch.chdir(here)
+    with opened("weather", checkpoint_every=2) as learner:
+        monkeypatch.chdir(there)
+        for batch in BATCHES:
+            learner.observe(*batch)
+        learner.checkpoint()
+    assert {file: file.read_bytes() for file in (there / "weather").iterdir()} == others
+    with opened(here / "weather") as learner:
+        assert learner.state_hash() == hash_after(6)
+
+
+@pytest.mark.parametrize(
+    "act",
+    [shutil.rmtree, lambda folder: folder.rename(folder.with_name("moved"))],
+    ids=["removed", "moved"],
+)
+def test_a_folder_that_is_gone_is_not_learned_into(home: Path, act: Callable[[Path], None], tmp_path: Path) -> None:
+    learner = opened(home)
+    learner.observe(*BATCHES[0])
+    act(home)
+    before = learner.state_hash()
+    for change in (lambda: learner.observe(*BATCHES[1]), lambda: learner.ask(BATCHES[1][0]), learner.checkpoint):
+        with pytest.raises(WriteError, match="was removed, moved or replaced"):
+            change()
+    assert learner.state_hash() == before
+    learner.save(tmp_path / "elsewhere")
+    assert Learner.load(tmp_path / "elsewhere").state_hash() == before
+    with pytest.raises(WriteError, match="was removed, moved or replaced"):
+        learner.close()
+
+
+def test_another_folder_in_its_place_is_left_alone(home: Path) -> None:
+    learner = opened(home)
+    learner.observe(*BATCHES[0])
+    home.rename(home.with_name("moved"))
+    home.mkdir()
+    with pytest.raises(WriteError):
+        learner.observe(*BATCHES[1])
+    assert not list(home.iterdir())
+    with pytest.raises(WriteError):
+        learner.close()
+    with opened(home.with_name("moved")) as again:
+        assert again.state_hash() == hash_after(1)
+
+
+@pytest.mark.parametrize("name", ["learner", "log.1"])
+def test_files_that_are_removed_while_it_is_open_are_written_again(home: Path, name: str) -> None:
+    learner = opened(home)
+    learner.observe(*BATCHES[0])
+    (home / name).unlink()
+    learner.observe(*BATCHES[1])
+    (home / "learner").unlink()
+    learner.close()
+    with opened(home) as learner:
+        assert learner.state_hash() == hash_after(2)
+
+
+def test_files_of_others_are_left_alone(home: Path) -> None:
+    opened(home).close()
+    theirs = {"log.2": b"mine", "log.2024": b"mine too", "log.txt": b"", ".learner.keep": b"x", "notes": b"y"}
+    for name, content in theirs.items():
+        (home / name).write_bytes(content)
+    for _ in range(2):
+        with opened(home, checkpoint_every=2) as learner:
+            for batch in BATCHES[:5]:
+                learner.observe(*batch)
+            learner.forget("k0")
+    assert {name: (home / name).read_bytes() for name in theirs} == theirs
+
+
+def test_logs_without_their_learner_are_no_new_learner(home: Path) -> None:
+    with opened(home) as learner:
+        learner.observe(*BATCHES[0])
+    (home / "learner").rename(home.with_name("kept"))
+    there = {file: file.read_bytes() for file in home.glob("log.*")}
+    with pytest.raises(CheckpointError, match="bring the file learner back"):
+        opened(home)
+    assert {file: file.read_bytes() for file in home.glob("log.*")} == there
+    home.with_name("kept").rename(home / "learner")
+    with opened(home) as learner:
+        assert learner.state_hash() == hash_after(1)
+
+
+@pytest.mark.parametrize("sync_every", [float("inf"), float("nan"), 1e10, -1.0])
+def test_a_time_between_syncs_that_cannot_be_is_refused(home: Path, sync_every: float) -> None:
+    with pytest.raises(InputError, match="sync_every"):
+        opened(home, sync_every=sync_every)
+    assert not home.exists()
