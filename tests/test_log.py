@@ -2,7 +2,10 @@
 
 import itertools
 import random
+import threading
+from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -114,11 +117,10 @@ def test_a_torn_end_is_found_by_looking_at_each_byte_a_few_times(
     whole = filled(file, identity, [b"first", content], closed=False)
     file.write_bytes(whole[:-1])
 
-    def counting(data: bytes, **options: bytes) -> object:
+    def counting(data: bytes, **options: Any) -> object:
         hashed[0] += len(data)
         return blake2b(data, **options)
 
-    blake2b = log.blake2b
     monkeypatch.setattr(log, "blake2b", counting)
     assert log.read(file, identity) == [b"first"]
     assert hashed[0] < 20 * len(whole)
@@ -127,8 +129,6 @@ def test_a_torn_end_is_found_by_looking_at_each_byte_a_few_times(
 def test_a_log_whose_syncing_thread_dies_takes_no_more(
     tmp_path: Path, identity: Identity, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import threading
-
     died = threading.Event()
     monkeypatch.setattr(threading, "excepthook", lambda _: died.set())
     written = Log(tmp_path / "log", identity, 0.01)

@@ -18,7 +18,6 @@ from holdfast.learner_state import restored
 from holdfast.memory import Memory
 from holdfast.methods.base import Method
 
-
 DAY = 86_400
 
 
