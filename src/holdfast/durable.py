@@ -1,20 +1,23 @@
 """A learner that lives in a folder: what it has acknowledged survives its process and the power."""
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
-from torch import nn
+from torch import Tensor, nn
 
 from holdfast import checkpoint, deeds
+from holdfast.arguments import NOT_NEGATIVE, Range, real, whole
 from holdfast.augment import Augment
 from holdfast.class_index import Journal
-from holdfast.errors import CheckpointError, InputError, WriteError
-from holdfast.home import Home
-from holdfast.learner import Learner, MakeOptimizer
+from holdfast.errors import CheckpointError, InputError, LabelError, WriteError
+from holdfast.home import LEARNER, Home
+from holdfast.labels import encode
+from holdfast.learner import Learner
 from holdfast.memory import Memory
 from holdfast.methods.base import Method
+from holdfast.parts import MakeOptimizer, check_optimizer, check_parts
 
 
 def open(
@@ -39,16 +42,25 @@ def open(
     whole and the log of changes starts anew: recovering repeats at most so many. What is not built in (an encoder or
     method of your own) is passed each time; other settings are known to the folder, and have to fit if given.
     """
-    if sync_every < 0 or checkpoint_every < 1:
-        raise InputError("sync_every must be 0 or more, checkpoint_every 1 or more")
+    sync_every = real("sync_every", sync_every, NOT_NEGATIVE)
+    checkpoint_every = whole("checkpoint_every", checkpoint_every, Range(least=1))
+    check_parts(encoder, method, augment, optional=True)
+    check_optimizer(lr, optimizer)
     given = {"memory": memory, "lr": lr, "seed": seed, "classes": classes, "questions": questions}
     settings = {name: value for name, value in given.items() if value is not None}
+
+    def new() -> DurableLearner:
+        if encoder is None or method is None:
+            raise InputError(f"there is no learner in {path} yet: give it an encoder and a method")
+        learner = DurableLearner(encoder, method, optimizer=optimizer, augment=augment, **settings)  # type: ignore[arg-type]
+        learner.serialized()  # or an error
+        return learner
+
+    fresh = None if (Path(path) / LEARNER).exists() else new()  # before there is a folder, in case it is refused
     home = Home(Path(path), sync_every, checkpoint_every)
     try:
         if home.is_new:
-            if encoder is None or method is None:
-                raise InputError(f"there is no learner in {path} yet: give it an encoder and a method")
-            learner = DurableLearner(encoder, method, optimizer=optimizer, augment=augment, **settings)  # type: ignore[arg-type]
+            learner = fresh or new()
             home.start_anew(learner._with_log)
         else:
             parts: dict[str, Any] = {"encoder": encoder, "method": method, "optimizer": optimizer, "augment": augment}
@@ -122,6 +134,15 @@ class DurableLearner(Learner):
         with self._desk, self._home.all_or_nothing():
             return super()._take(question)
 
+    def _check_labels(self, y: object, samples: Tensor) -> list[Hashable]:
+        labels = super()._check_labels(y, samples)
+        try:
+            for label in labels:
+                encode(label)
+        except CheckpointError as error:
+            raise LabelError(f"y: {error}") from None
+        return labels
+
     def _with_log(self, number: int) -> bytes:
         return self.serialized(log=number)
 
@@ -136,10 +157,8 @@ class DurableLearner(Learner):
 
 def _check_fit(learner: Learner, settings: dict[str, Any]) -> None:
     there = learner.settings
-    if isinstance(settings.get("memory"), int):
-        settings["memory"] = type(learner.memory)(settings["memory"])
-    if isinstance(memory := settings.get("memory"), Memory):
-        settings["memory"] = memory.settings
+    if (memory := settings.get("memory")) is not None:
+        settings["memory"] = (memory if isinstance(memory, Memory) else type(learner.memory)(memory)).settings
     for name, value in settings.items():
         if value != there[name]:
             raise CheckpointError(
