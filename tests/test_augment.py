@@ -5,6 +5,7 @@ from scipy.stats import chisquare
 from torch import Tensor
 
 from holdfast.augment import crop_and_flip
+from holdfast.errors import BatchError
 
 
 def outcomes(image: Tensor, dark: int, padding: int = 4) -> list[bytes]:
@@ -56,3 +57,8 @@ def test_the_padding_can_be_chosen() -> None:
     images = torch.arange(1, 101, dtype=torch.uint8).reshape(1, 1, 10, 10).expand(50, -1, -1, -1)
     for crop in crop_and_flip(images, np.random.default_rng(0), padding=1):
         assert crop.numpy().tobytes() in outcomes(images[0], 0, padding=1)
+
+
+def test_only_images_are_cropped() -> None:
+    with pytest.raises(BatchError, match=r"not samples of shape \(8,\)"):
+        crop_and_flip(torch.zeros(3, 8), np.random.default_rng(0))

@@ -1,9 +1,14 @@
 """A learner in a file: the same bits back, and nothing but the same bits."""
 
+import enum
 import os
+from collections import namedtuple
 from collections.abc import Hashable
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -147,3 +152,141 @@ def test_a_learner_that_has_seen_nothing(file: Path) -> None:
     for one in (learner, loaded):
         one.observe(X, list("aabbcc"))
     assert loaded.state_hash() == learner.state_hash()
+
+
+def goes_on_as_if_never_saved(learner: Learner, file: Path, **parts: Any) -> Learner:
+    learner.save(file)
+    loaded = Learner.load(file, **parts)
+    assert loaded.state_hash() == learner.state_hash()
+    for one in (learner, loaded):
+        one.observe(X, list("aabbdd"))
+    assert loaded.state_hash() == learner.state_hash()
+    assert np.array_equal(loaded.predict_proba(X), learner.predict_proba(X))
+    return loaded
+
+
+class Kind(enum.IntEnum):
+    CAT = 1
+    DOG = 2
+
+
+def test_labels_of_ones_own_types_are_found_again(file: Path) -> None:
+    named = namedtuple("named", ["kind"])
+    labels = [Kind.CAT, named(Kind.DOG), enum.StrEnum("Sky", "BLUE").BLUE]  # type: ignore[attr-defined]
+    learner = taught(labels * 2)
+    learner.save(file)
+    loaded = Learner.load(file)
+    assert loaded.classes == learner.classes == labels
+    loaded.observe(X, labels * 2)
+    assert loaded.forget(Kind.CAT) > 0 and len(loaded.classes) == 2
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+def test_an_encoder_of_another_precision(dtype: torch.dtype, file: Path) -> None:
+    def own() -> nn.Module:
+        torch.manual_seed(0)
+        return nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8)).to(dtype)
+
+    for encoder, parts in ((mlp((4,), width=8).to(dtype), {}), (own(), {"encoder": own()})):
+        learner = Learner(encoder, ERACE(), memory=20)
+        learner.observe(X, list("aabbcc"))
+        loaded = goes_on_as_if_never_saved(learner, file, **parts)
+        assert {parameter.dtype for parameter in loaded.net.encoder.parameters()} == {dtype}
+
+
+class Tied(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.inner, self.outer = nn.Linear(4, 4), nn.Linear(4, 4)
+        self.outer.weight = self.inner.weight
+        self.register_buffer("scale", torch.arange(1.0, 5))
+        self.register_buffer("part", self.get_buffer("scale")[:2])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        features: torch.Tensor = self.outer(self.inner(x).relu()) * self.get_buffer("scale")
+        return features
+
+
+def adam(parameters: Any) -> torch.optim.Optimizer:
+    return torch.optim.Adam(parameters, lr=0.01)
+
+
+@pytest.mark.parametrize("optimizer", [None, adam])
+def test_tied_weights_stay_tied(optimizer: Any, file: Path) -> None:
+    learner = Learner(Tied(), ERACE(), memory=20, optimizer=optimizer)
+    learner.observe(X, list("aabbcc"))
+    loaded = goes_on_as_if_never_saved(learner, file, encoder=Tied(), optimizer=optimizer)
+    encoder = loaded.net.encoder.module
+    assert isinstance(encoder, Tied) and encoder.inner.weight is encoder.outer.weight
+
+
+def test_a_built_in_encoder_that_was_frozen_stays_frozen(file: Path) -> None:
+    encoder = mlp((4,), width=8)
+    encoder.get_parameter("1.weight").requires_grad_(False)
+    learner = Learner(encoder, ERACE(), memory=20)
+    learner.observe(X, list("aabbcc"))
+    loaded = goes_on_as_if_never_saved(learner, file)
+    frozen = [name for name, p in loaded.net.encoder.named_parameters() if not p.requires_grad]
+    assert frozen == ["module.1.weight"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WithFunction(ER):
+    scale: Any = abs
+
+
+class Stateful(nn.Linear):
+    def get_extra_state(self) -> dict[str, int]:
+        return {"calls": 3}
+
+
+def buffered(buffer: torch.Tensor) -> nn.Module:
+    encoder = nn.Linear(4, 8)
+    encoder.register_buffer("extra", buffer)
+    return encoder
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({"method": WithFunction()}, "builtin_function_or_method"),
+        ({"optimizer": lambda p: torch.optim.Adam(p, lr=torch.tensor(0.1))}, "a Tensor among"),
+        ({"encoder": Stateful(4, 8)}, "_extra_state of the encoder cannot be saved"),
+        ({"encoder": buffered(torch.eye(4).to_sparse())}, "extra of the encoder cannot be saved"),
+    ],
+)
+def test_what_cannot_be_saved_is_named(parts: dict[str, Any], message: str, file: Path) -> None:
+    learner = Learner(**{"encoder": mlp((4,), width=8), "method": ER(), "memory": 20, **parts})
+    learner.observe(X, list("aabbcc"))
+    for attempt in (lambda: learner.save(file), learner.state_hash):
+        with pytest.raises(CheckpointError, match=message):
+            attempt()
+    assert not file.exists()
+
+
+@pytest.mark.parametrize("name", ["complex64", "complex128", "uint16", "float8_e5m2", "float8_e8m0fnu"])
+def test_every_type_of_tensor_comes_back_or_is_refused(name: str, file: Path) -> None:
+    """Which ones, torch and safetensors decide."""
+    dtype = getattr(torch, name, torch.float32)
+    learner = Learner(buffered(torch.zeros(3, dtype=dtype)), ERACE(), memory=20)
+    learner.observe(X, list("aabbcc"))
+    with suppress(CheckpointError):
+        learner.save(file)
+    if file.exists():
+        loaded = Learner.load(file, encoder=buffered(torch.zeros(3, dtype=dtype)))
+        assert loaded.state_hash() == learner.state_hash()
+    else:
+        with pytest.raises(CheckpointError, match=f"extra cannot be saved: no file holds tensors of type {dtype}"):
+            learner.save(file)
+
+
+def test_an_augmentation_without_a_name(file: Path) -> None:
+    images = np.random.default_rng(1).integers(0, 256, (6, 3, 16, 16), np.uint8)
+    less = partial(crop_and_flip, padding=1)
+    learner = Learner(small_cnn((3, 16, 16), width=4), ERACE(), memory=20, augment=less)
+    learner.observe(images, list("aabbcc"))
+    learner.save(file)
+    with pytest.raises(CheckpointError, match=r"pass it, load.path, augment="):
+        Learner.load(file)
+    assert Learner.load(file, augment=less).state_hash() == learner.state_hash()

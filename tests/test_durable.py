@@ -1,9 +1,11 @@
 """A learner in a folder: nothing acknowledged is lost, whatever happens to its process."""
 
+import enum
 import os
 import signal
 import subprocess
 import sys
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,17 @@ from torch import nn
 import holdfast
 from holdfast import ER, ERACE, Learner, Reservoir, machine, mlp
 from holdfast.durable import DurableLearner
-from holdfast.errors import CheckpointError, InputError, InUse, NonFiniteError, OtherBits, TicketError, WriteError
+from holdfast.errors import (
+    CheckpointError,
+    HoldfastError,
+    InputError,
+    InUse,
+    LabelError,
+    NonFiniteError,
+    OtherBits,
+    TicketError,
+    WriteError,
+)
 
 RNG = np.random.default_rng(0)
 BATCHES = [(RNG.standard_normal((4, 3)).astype(np.float32), [f"k{i // 3}"] * 4) for i in range(12)]
@@ -167,8 +179,94 @@ def test_what_is_not_a_learners_folder_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is a file"):
         opened(tmp_path / "thesis.tex")
     assert [file.name for file in tmp_path.iterdir()] == ["thesis.tex"]
-    with pytest.raises(InputError, match="give it an encoder and a method"):
-        holdfast.open(tmp_path / "new")
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({}, "give it an encoder and a method"),
+        ({"encoder": mlp((3,))}, "give it an encoder and a method"),
+        ({"encoder": mlp((3,)), "method": "er"}, "method must be"),
+        ({"encoder": mlp((3,)), "method": ER(), "memory": -1}, "memory"),
+        ({"encoder": mlp((3,)), "method": ER(), "lr": 0}, "lr"),
+        (
+            {"encoder": mlp((3,)), "method": ER(), "optimizer": lambda p: torch.optim.SGD(p, lr=torch.ones(()))},
+            "Tensor",
+        ),
+        ({"encoder": mlp((3,)), "method": ER(), "sync_every": "often"}, "sync_every must be"),
+        ({"encoder": mlp((3,)), "method": ER(), "checkpoint_every": 1.5}, "checkpoint_every must be"),
+    ],
+)
+def test_what_is_refused_leaves_no_folder(tmp_path: Path, parts: dict[str, Any], message: str) -> None:
+    with pytest.raises(HoldfastError, match=message):
+        holdfast.open(tmp_path / "new" / "deep", **parts)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_learning_rate_beside_an_optimizer_is_refused_every_time(home: Path) -> None:
+    def adam(parameters: Any) -> torch.optim.Optimizer:
+        return torch.optim.Adam(parameters, lr=1e-3)
+
+    with pytest.raises(InputError, match="lr is for the built-in SGD"):
+        opened(home, lr=0.1, optimizer=adam)
+    for _ in range(2):
+        opened(home, optimizer=adam).close()
+    with pytest.raises(InputError, match="lr is for the built-in SGD"):
+        opened(home, lr=0.1, optimizer=adam)
+
+
+def test_the_same_line_with_numpys_numbers_works_every_time(home: Path) -> None:
+    numbers: dict[str, Any] = {"memory": np.int64(20), "seed": np.uint8(3), "classes": np.int32(9)}
+    numbers |= {"lr": np.float32(0.1), "questions": np.int64(5), "checkpoint_every": np.int64(2)}
+    for number in range(4):
+        with opened(home, **numbers, sync_every=np.float32(0)) as learner:
+            learner.observe(*BATCHES[number], task=np.int64(number))  # type: ignore[arg-type]
+            there = learner.state_hash()
+    with holdfast.open(home) as learner:
+        assert learner.state_hash() == there and learner.seed == 3
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+    HIGH = 2
+
+
+def test_labels_of_ones_own_types_are_found_again(home: Path) -> None:
+    for _ in range(3):
+        with opened(home) as learner:
+            learner.observe(BATCHES[0][0], [Level.LOW, (Level.HIGH, "x")] * 2)
+            assert learner.classes == [Level.LOW, (Level.HIGH, "x")]
+
+
+def test_labels_that_could_not_be_logged_are_refused_before_anything_is_learned(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(home) as learner:
+        learner.observe(*BATCHES[0])
+        ticket = learner.ask(BATCHES[1][0])
+        before = learner.state_hash()
+        with monkeypatch.context() as patch:
+            patch.setattr(ERACE, "learn", lambda *_: pytest.fail("it has begun to learn"))
+            with pytest.raises(LabelError, match="labels of type frozenset cannot be saved"):
+                learner.observe(BATCHES[1][0], [frozenset("a")] * 4)
+            with pytest.raises(LabelError, match="labels of type date cannot be saved"):
+                learner.tell(ticket, [date(2020, 1, 1)] * 4)
+        assert learner.state_hash() == before
+
+
+def test_a_half_precision_encoder_with_tied_weights(home: Path) -> None:
+    def net() -> nn.Module:
+        torch.manual_seed(0)
+        layers = nn.Sequential(nn.Linear(3, 3), nn.Tanh(), nn.Linear(3, 3)).bfloat16()
+        layers.get_submodule("2").weight = layers.get_parameter("0.weight")
+        return layers
+
+    for number in range(3):
+        with holdfast.open(home, net(), ER(), memory=20) as learner:
+            assert learner.step == number
+            learner.observe(*BATCHES[number])
+            encoder = learner.net.encoder.module
+            assert encoder.get_parameter("0.weight") is encoder.get_submodule("2").weight
 
 
 def test_a_net_and_optimizer_of_ones_own(home: Path) -> None:

@@ -1,7 +1,11 @@
+import enum
 import math
+from collections import namedtuple
 from collections.abc import Hashable
+from datetime import date
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from hypothesis import given
@@ -11,6 +15,31 @@ from holdfast.errors import LabelError
 from holdfast.labels import Labels
 
 anything = st.one_of(st.integers(), st.text(), st.tuples(st.text(), st.integers()), st.frozensets(st.text()))
+
+
+Reading = namedtuple("Reading", ["place", "level"])
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+    HIGH = 2
+
+
+class Sky(enum.StrEnum):
+    BLUE = "blue"
+
+
+class Mixed(str, enum.Enum):  # noqa: UP042
+    RED = "red"
+
+
+class Name(str):
+    def __str__(self) -> str:
+        return "another"
+
+
+class Metres(float):
+    pass
 
 
 def known(*labels: Hashable) -> Labels:
@@ -45,12 +74,30 @@ def test_the_index_is_the_order_of_first_appearance_and_never_moves(batches: lis
         ([torch.tensor(3), torch.tensor([1])], [3, 1]),
         (iter("ab"), ["a", "b"]),
         (range(2), [0, 1]),
+        (pd.Series(["a", "b"]), ["a", "b"]),
+        (pd.Series(["a", "b"], dtype="category"), ["a", "b"]),
+        (np.ma.array([3, 1]), [3, 1]),
+        ([Level.LOW, Level.HIGH], [1, 2]),
+        ([Sky.BLUE, Mixed.RED, Name("x")], ["blue", "red", "x"]),
+        ([Metres(0.5), np.float64(1.5)], [0.5, 1.5]),
+        ([Reading("a", Level.LOW), Reading(Sky.BLUE, np.int64(2))], [("a", 1), ("blue", 2)]),
+        ([((Level.HIGH,), True)], [((2,), True)]),
+        (np.array(["2020-01-01"], "datetime64[D]"), [date(2020, 1, 1)]),
     ],
 )
 def test_arrays_and_tensors_become_plain_python(y: object, plain: list[Hashable]) -> None:
     labels = Labels().check(y)
     assert labels == plain
     assert [type(label) for label in labels] == [type(label) for label in plain]
+    parts = [part for label in labels if isinstance(label, tuple) for part in label]
+    assert {type(part) for part in parts} <= {str, int, bool, tuple}
+
+
+def test_a_label_that_became_plain_is_found_by_the_one_that_was_given() -> None:
+    vocabulary = known(*Labels().check([Level.LOW, Sky.BLUE, Reading("a", Level.HIGH)]))
+    given = [Reading("a", Level.HIGH), Sky.BLUE, Level.LOW]
+    assert vocabulary.admit(vocabulary.check(given)) == [2, 1, 0]
+    assert [vocabulary[i] for i in (2, 1, 0)] == given
 
 
 @pytest.mark.parametrize("twin", [True, 1.0])
@@ -61,6 +108,16 @@ def test_equal_labels_of_different_types_are_refused(twin: Hashable) -> None:
         known("a", 1).check([twin])
     with pytest.raises(LabelError, match=r"^y: the label 1 "):
         known(twin).check([1])
+
+
+@pytest.mark.parametrize("twin", [True, 1.0])
+def test_inside_tuples_as_well(twin: Hashable) -> None:
+    with pytest.raises(
+        LabelError, match=r"equals \('a', \(1,\)\) \(tuple\[str, tuple\[int\]\]\); give every label one"
+    ):
+        known(("a", (1,))).check([("a", (twin,))])
+    with pytest.raises(LabelError, match="give every label one type"):
+        Labels().check([(1,), (twin,)])
 
 
 def test_a_number_and_its_text_are_two_labels() -> None:
@@ -86,6 +143,20 @@ def test_a_number_and_its_text_are_two_labels() -> None:
         (b"cat", "not bytes"),
         (7, "not int"),
         (None, "not NoneType"),
+        ([("a", None)], "None is not a label"),
+        ([("a", (math.nan,))], "nan is not a label"),
+        ([("a", ["b"])], r"\['b'\] is not hashable"),
+        ([pd.NA], "<NA> is not a label"),
+        ([pd.NaT], "NaT is not a label"),
+        (pd.Series([1, None], dtype="Int64"), "<NA> is not a label"),
+        (pd.DataFrame({"kind": [1, 2], "other": [3, 4]}), r"shape \(2, 2\); .* give the column"),
+        (pd.DataFrame({"kind": [1, 2]}), r"shape \(2, 1\); .* give the column"),
+        (np.ma.array([1, 2], mask=[False, True]), "masked"),
+        ([10**5000], "more than 4,300 digits"),
+        ([(-(10**5000),)], "more than 4,300 digits"),
+        (torch.tensor([1, 0]).to_sparse(), "sparse"),
+        (torch.empty(2, device="meta"), "meta"),
+        (np.array(["2020-01-01"], "datetime64[ns]"), "more precise than Python's dates"),
     ],
 )
 def test_what_cannot_be_labels_is_refused(y: object, complaint: str) -> None:

@@ -8,12 +8,27 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from holdfast import ER, ERACE, ERAML, IID, Batch, FineTuning, IIDPlusPlus, Learner, Method, Reservoir, checkpoint, mlp
+from holdfast import (
+    ER,
+    ERACE,
+    ERAML,
+    IID,
+    MIR,
+    Batch,
+    FineTuning,
+    IIDPlusPlus,
+    Learner,
+    Method,
+    Reservoir,
+    checkpoint,
+    mlp,
+)
 from holdfast.class_index import ClassIndex
 from holdfast.errors import BatchError, HoldfastError, InputError, LabelError, NonFiniteError, NothingLearned
 from holdfast.labels import Labels
@@ -105,6 +120,13 @@ BAD_BATCHES: dict[str, tuple[Any, Any, str]] = {
     "no labels": (good_x, None, "y"),
     "labels in a matrix": (good_x, np.zeros((6, 1)), "y"),
     "a string for labels": (good_x, "abcdef", "y"),
+    "masked": (np.ma.array(good_x, mask=np.eye(6, 4) > 0), good_y, "x"),
+    "sparse": (torch.from_numpy(good_x).to_sparse(), good_y, "x"),
+    "without values": (torch.empty(6, 4, device="meta"), good_y, "x"),
+    "nested": (torch.nested.as_nested_tensor(list(torch.from_numpy(good_x)), layout=torch.jagged), good_y, "x"),
+    "masked labels": (good_x, np.ma.masked_equal(np.arange(6), 2), "y"),
+    "a table for labels": (good_x, pd.DataFrame({letter: [0] for letter in "abcdef"}), "y"),
+    "pandas' NA": (good_x, [*good_y[:5], pd.NA], "y"),
 }
 
 
@@ -298,7 +320,7 @@ def test_r16_growth_leaves_old_rows_and_their_optimizer_state(
     optimizer: type[torch.optim.Optimizer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     extra: dict[str, Any] = {"momentum": 0.9} if optimizer is torch.optim.SGD else {}
-    learner = taught(ER(), classes=0, optimizer=lambda p: optimizer(p, lr=0.01, **extra))  # type: ignore[call-arg]
+    learner = taught(ER(), classes=0, lr=None, optimizer=lambda p: optimizer(p, lr=0.01, **extra))  # type: ignore[call-arg]
     rows = learner.net.rows
     weight = learner.net.head.weight
     seen: list[tuple[Tensor, Tensor]] = []
@@ -425,11 +447,93 @@ def test_a_frozen_encoder_stays_as_it_is() -> None:
         ({"lr": 0.0}, "lr"),
         ({"memory": -1}, "memory"),
         ({"method": ERACE(compete="batch+unseen"), "classes": 0}, "classes"),
+        ({"lr": "0.1"}, "lr must be a number above 0, not '0.1'"),
+        ({"lr": float("inf")}, "lr must be a finite number"),
+        ({"lr": True}, "lr"),
+        ({"memory": True}, "memory: the capacity must be a whole number of 0 or more, not True"),
+        ({"memory": 12.0}, "memory: the capacity must be a whole number"),
+        ({"memory": "12"}, "memory: the capacity must be a whole number"),
+        ({"seed": 1.0}, "seed must be a whole number of 0 or more, not 1.0"),
+        ({"seed": "1"}, "seed"),
+        ({"seed": -1}, "seed"),
+        ({"seed": 2**63}, r"seed must be .* below 2\*\*63"),
+        ({"classes": 2.5}, "classes must be a whole number"),
+        ({"classes": ["a", "b"]}, "classes must be a whole number"),
+        ({"questions": 2.5}, "questions must be a whole number of 1 or more"),
+        ({"method": ERACE}, "method must be a Method such as ERACE.., not the class ERACE"),
+        ({"method": "er-ace"}, "method must be a Method"),
+        ({"augment": "flip"}, "augment must be a function"),
+        ({"optimizer": torch.optim.Adam}, "lr is for the built-in SGD"),
+        ({"lr": None, "optimizer": "adam"}, "optimizer must be a function of the parameters"),
+        ({"lr": None, "optimizer": torch.optim.SGD([torch.zeros(1)], lr=0.1)}, "optimizer must be a function"),
+        ({"lr": None, "optimizer": list}, "optimizer must return a torch.optim.Optimizer, not list"),
+        ({"lr": None, "optimizer": torch.optim.LBFGS}, "LBFGS cannot train a head that grows"),
     ],
 )
 def test_impossible_settings(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=message) as error:
         learner_of(**settings)
+    assert "\n" not in str(error.value)
+
+
+def test_a_memory_that_another_learner_has_filled_is_refused() -> None:
+    with pytest.raises(InputError, match="another learner's"):
+        learner_of(memory=taught().memory)
+
+
+@pytest.mark.parametrize(
+    ("encoder", "message"),
+    [
+        (nn.Linear(3, 8), r"does not take samples of shape \(4,\).*: RuntimeError: mat1 and mat2"),
+        (nn.Embedding(4, 8), "does not take samples"),
+        (nn.LSTM(4, 8), "must return a tensor of features, not a tuple"),
+        (nn.Sequential(nn.Linear(4, 8), nn.Flatten(0)), "does not take samples"),
+        (nn.Linear(4, 8, dtype=torch.complex64), "not a row of real features"),
+    ],
+)
+def test_an_encoder_that_does_not_make_features_of_the_samples(encoder: nn.Module, message: str) -> None:
+    learner = Learner(encoder, ERACE(), memory=12)
+    before = learner.state_hash()
+    with pytest.raises(InputError, match=message) as error:
+        learner.observe(*batch(0))
+    assert "\n" not in str(error.value) and learner.state_hash() == before
+
+
+@pytest.mark.parametrize("encoder", [nn.LazyLinear(8), nn.Linear(4, 8, device="meta"), lambda x: x, nn.Linear])
+def test_what_is_no_encoder(encoder: Any) -> None:
+    with pytest.raises(InputError, match="encoder"):
+        Learner(encoder, ERACE(), memory=12)
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_it_learns_where_the_caller_has_turned_gradients_off(mode: Callable[[], Any]) -> None:
+    plain, other = taught(steps=0), taught(steps=0)
+    for i in range(3):
+        plain.observe(*batch(i))
+        with mode():
+            x, y = batch(i)
+            other.observe(torch.from_numpy(x), y)
+            other.predict(x)
+    assert plain.state_hash() == other.state_hash()
+
+
+def test_task_ids_may_be_numpys_and_must_be_whole_numbers() -> None:
+    plain, other = learner_of(MIR()), learner_of(MIR())
+    plain.observe(*batch(0), task=3)
+    other.observe(*batch(0), task=np.int64(3))  # type: ignore[arg-type]
+    assert plain.state_hash() == other.state_hash()
+    for task in ("a", 1.5, True, [1], np.array([1, 2])):
+        with pytest.raises(InputError, match="task must be a whole number"):
+            other.observe(*batch(0), task=task)  # type: ignore[arg-type]
+    assert plain.state_hash() == other.state_hash()
+
+
+def test_answers_with_a_threshold_that_is_no_number() -> None:
+    learner = taught()
+    with pytest.raises(InputError, match="reject must be a number"):
+        learner.predict(good_x, reject="0.5")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="accept must be a number"):
+        learner.rejection_threshold("0.5")  # type: ignore[arg-type]
 
 
 class NeedsTasks(ER):

@@ -1,10 +1,13 @@
 """Labels that come later."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from torch import nn
 
+import holdfast
 from holdfast import ERACE, Learner, mlp
 from holdfast.errors import BatchError, InputError, LabelError, TicketError
 
@@ -93,3 +96,42 @@ def test_open_questions_are_saved(tmp_path: Path) -> None:
 def test_there_is_room_for_at_least_one() -> None:
     with pytest.raises(InputError, match="questions"):
         learner(questions=0)
+
+
+BYTES = np.random.default_rng(0).integers(0, 256, (8, 3), np.uint8)
+
+
+@pytest.mark.parametrize("later", [BYTES, X[:, :2].copy()], ids=["of another type", "of another shape"])
+def test_what_was_asked_before_the_first_batch_is_checked_when_it_is_told(later: Any) -> None:
+    asked = Learner(nn.Flatten(), ERACE(), memory=20)
+    ticket = asked.ask(X)
+    asked.observe(later, list("abababab"))
+    before = asked.state_hash()
+    with pytest.raises(BatchError, match=r"shape \(3,\) and type torch.float32; this learner takes"):
+        asked.tell(ticket, list("abababab"))
+    assert asked.state_hash() == before and len(asked.questions) == 1
+    asked.observe(later, list("abababab"))
+    with pytest.raises(BatchError, match="this learner takes"):
+        asked.forget_samples(X + 1)
+    asked.forget_samples(X[:1])  # what cannot be told can be erased
+    assert len(asked.questions) == 0
+
+
+def test_a_durable_learner_refuses_it_too_and_reopens(tmp_path: Path) -> None:
+    with holdfast.open(tmp_path / "home", mlp((3,), width=8), ERACE(), memory=20) as asked:
+        ticket = asked.ask(X)
+        asked.observe(BYTES, list("abababab"))
+        with pytest.raises(BatchError):
+            asked.tell(ticket, list("abababab"))
+        asked.observe(BYTES, list("abababab"))
+        there = asked.state_hash()
+    with holdfast.open(tmp_path / "home") as asked:
+        assert asked.state_hash() == there
+
+
+def test_a_ticket_may_be_numpys_number(tmp_path: Path) -> None:
+    with holdfast.open(tmp_path / "home", mlp((3,), width=8), ERACE(), memory=20) as asked:
+        asked.ask(X)
+        asked.tell(np.int64(0), list("abababab"))  # type: ignore[arg-type]
+        with pytest.raises(TicketError, match="there is no ticket True"):
+            asked.tell(True, list("abababab"))

@@ -250,6 +250,8 @@ def test_no_tensor_is_pickled() -> None:
         ({"width": 0}, "width must be"),
         ({"lr": -1.0}, "lr must be"),
         ({"memory": Reservoir(nbytes=1000)}, "memory must be"),
+        ({"method": ERACE}, "method must be a name"),
+        ({"lr": "fast"}, "lr must be a number"),
     ],
 )
 def test_bad_parameters(parameters: dict[str, Any], message: str) -> None:

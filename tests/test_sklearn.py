@@ -196,6 +196,41 @@ def test_clones_share_nothing() -> None:
     assert torch.equal(encoder.weight, weights) and len(memory) == 0
 
 
+@pytest.mark.parametrize("samples", [31, 101])
+def test_a_last_batch_of_one_image(samples: int, digits: list[Array]) -> None:
+    x, y = digits[0][:samples], digits[2][:samples]
+    model = OnlineClassifier(shape=(1, 8, 8), epochs=1, memory=1, width=8).fit(x, y)
+    assert model.learner_.step == samples // 10 + 1
+    assert model.partial_fit(x[:1], y[:1]).predict(x).shape == (samples,)
+
+
+def test_masked_values_are_refused() -> None:
+    x, y = np.eye(4), np.array([1, 2, 1, 2])
+    hidden = np.ma.array(x, mask=x > 0), np.ma.masked_array(y, [False, False, False, True])
+    for samples, labels in ((hidden[0], y), (x, hidden[1])):
+        with pytest.raises(InputError, match="masked values"):
+            OnlineClassifier().fit(samples, labels)
+    model = OnlineClassifier(width=8).fit(np.ma.array(x), np.ma.array(y))
+    with pytest.raises(InputError, match="masked values"):
+        model.predict(hidden[0])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"method": ERACE}, "method must be a name such as 'er-ace' or a Method"),
+        ({"encoder": 5}, "unknown encoder '5'"),
+        ({"shape": 4}, "shape must be that of one sample"),
+        ({"lr": "fast"}, "lr must be a number"),
+        ({"memory": True}, "memory"),
+        ({"random_state": 2**63}, "seed"),
+    ],
+)
+def test_parameters_of_the_wrong_kind(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        OnlineClassifier(**wrong).fit(np.eye(4), [1, 2, 1, 2])
+
+
 def test_pipeline_grid_search_and_cross_validation(digits: list[Array]) -> None:
     x, _, y, _ = (part[:150] for part in digits)
     pipeline = make_pipeline(StandardScaler(), OnlineClassifier(epochs=5, width=64))

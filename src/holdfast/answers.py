@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from holdfast.arguments import real
 from holdfast.editions import Edition
 from holdfast.errors import InputError, NothingLearned
 from holdfast.methods.base import Method, Scores
@@ -50,7 +51,7 @@ def temperature(learner: Learner) -> float:
 
 def rejection_threshold(learner: Learner, accept: float) -> float:
     """The similarity that this share of the samples in memory reaches."""
-    if not 0 < accept < 1:
+    if not 0 < real("accept", accept) < 1:
         raise InputError(f"accept must be between 0 and 1, not {accept}")
     with learner.at_rest():
         held = len(learner.memory)

@@ -6,11 +6,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from holdfast.errors import BatchError
+
 Augment = Callable[[Tensor, np.random.Generator], Tensor]
 
 
 def crop_and_flip(x: Tensor, rng: np.random.Generator, padding: int = 4) -> Tensor:
     """Random crop after padding with the darkest value, then a horizontal flip half of the time, per sample."""
+    if x.ndim != 4:
+        raise BatchError(f"only images can be cropped and flipped, not samples of shape {tuple(x.shape[1:])}")
     n, _, height, width = x.shape
     dark = 0 if x.dtype == torch.uint8 else -1
     padded = torch.nn.functional.pad(x, (padding,) * 4, value=dark)

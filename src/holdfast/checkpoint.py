@@ -4,9 +4,12 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
@@ -33,9 +36,16 @@ def read(path: Path) -> tuple[dict[str, Tensor], Manifest]:
 
 
 def pack(tensors: Mapping[str, Tensor], manifest: Manifest) -> bytes:
-    text = json.dumps({"format": FORMAT, **manifest}, sort_keys=True)
-    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    text = as_text({"format": FORMAT, **manifest})
+    plain = _apart(tensors)
     return save(plain, {KEY: digest(plain, text) + text})  # one key: several would be written in any order
+
+
+def as_text(values: Manifest) -> str:
+    try:
+        return json.dumps(values, sort_keys=True, default=_item)
+    except (TypeError, ValueError) as error:
+        raise CheckpointError(f"the learner cannot be saved: {error}") from error
 
 
 def unpack(content: bytes) -> tuple[dict[str, Tensor], Manifest]:
@@ -70,5 +80,35 @@ def digest(tensors: Mapping[str, Tensor], text: str) -> str:
     sha = hashlib.sha256(text.encode())
     for name, tensor in sorted(tensors.items()):
         sha.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        sha.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+        own = tensor.detach().cpu().flatten().clone(memory_format=torch.contiguous_format)
+        sha.update(own.view(torch.uint8).numpy().data)  # numpy does not know all of torch's types
     return sha.hexdigest()
+
+
+def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Each with memory of its own, as the format wants it: weights that are tied are written under every name."""
+    apart: dict[str, Tensor] = {}
+    taken: set[int] = set()
+    for name, tensor in tensors.items():
+        if not _comes_back(tensor.dtype):
+            raise CheckpointError(f"{name} cannot be saved: no file holds tensors of type {tensor.dtype}")
+        own = tensor.detach().cpu().contiguous()
+        place = own.untyped_storage().data_ptr()
+        apart[name] = own.clone() if place in taken else own
+        taken.add(place)
+    return apart
+
+
+@cache
+def _comes_back(dtype: torch.dtype) -> bool:
+    """The format does not know some types, and writes some that it cannot read."""
+    try:
+        return load(save({"x": torch.empty(0, dtype=dtype)}))["x"].dtype == dtype
+    except (SafetensorError, KeyError, ValueError):
+        return False
+
+
+def _item(value: object) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"there is a {type(value).__name__} among its options or its optimizer's; give plain values")

@@ -1,22 +1,25 @@
 """A learner that lives in a folder: what it has acknowledged survives its process and the power."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
-from torch import nn
+from torch import Tensor, nn
 
 from holdfast import checkpoint, deeds, machine
+from holdfast.arguments import Range, real, whole
 from holdfast.augment import Augment
 from holdfast.class_index import Journal
-from holdfast.errors import CheckpointError, InputError, OtherBits, WriteError
-from holdfast.folder import Folder
-from holdfast.learner import Learner, MakeOptimizer
+from holdfast.errors import CheckpointError, InputError, LabelError, OtherBits, WriteError
+from holdfast.folder import LEARNER, Folder
+from holdfast.labels import encode
+from holdfast.learner import Learner
 from holdfast.learner_state import restored
 from holdfast.memory import Memory
 from holdfast.methods.base import Method
+from holdfast.parts import MakeOptimizer, check_optimizer, check_parts
 
 DAY = 86_400
 
@@ -43,16 +46,25 @@ def open(
     whole and the log of changes starts anew: recovering repeats at most so many. What is not built in (an encoder or
     method of your own) is passed each time; other settings are known to the folder, and have to fit if given.
     """
-    if not 0 <= sync_every <= DAY or checkpoint_every < 1:
-        raise InputError(f"sync_every must be 0 to {DAY} seconds, checkpoint_every 1 or more")
+    sync_every = real("sync_every", sync_every, Range(least=0, most=DAY))
+    checkpoint_every = whole("checkpoint_every", checkpoint_every, Range(least=1))
+    check_parts(encoder, method, augment, optional=True)
+    check_optimizer(lr, optimizer)
     given = {"memory": memory, "lr": lr, "seed": seed, "classes": classes, "questions": questions}
     settings = {name: value for name, value in given.items() if value is not None}
+
+    def new() -> DurableLearner:
+        if encoder is None or method is None:
+            raise InputError(f"there is no learner in {path} yet: give it an encoder and a method")
+        learner = DurableLearner(encoder, method, optimizer=optimizer, augment=augment, **settings)  # type: ignore[arg-type]
+        learner.serialized()  # or an error
+        return learner
+
+    fresh = None if (Path(path) / LEARNER).exists() else new()  # before there is a folder, in case it is refused
     folder = Folder(Path(path), sync_every, checkpoint_every)
     try:
         if folder.is_new:
-            if encoder is None or method is None:
-                raise InputError(f"there is no learner in {path} yet: give it an encoder and a method")
-            learner = DurableLearner(encoder, method, optimizer=optimizer, augment=augment, **settings)  # type: ignore[arg-type]
+            learner = fresh or new()
             folder.checkpoint(learner._in_folder)
         else:
             parts: dict[str, Any] = {"encoder": encoder, "method": method, "optimizer": optimizer, "augment": augment}
@@ -132,6 +144,15 @@ class DurableLearner(Learner):
         with self._desk, self._folder.all_or_nothing():
             return super()._take(question)
 
+    def _check_labels(self, y: object, samples: Tensor) -> list[Hashable]:
+        labels = super()._check_labels(y, samples)
+        try:
+            for label in labels:
+                encode(label)
+        except CheckpointError as error:
+            raise LabelError(f"y: {error}") from None
+        return labels
+
     def _in_folder(self, **manifest: Any) -> bytes:
         return self.serialized(conditions=machine.conditions(self.device.type), **manifest)
 
@@ -146,10 +167,8 @@ class DurableLearner(Learner):
 
 def _check_fit(learner: Learner, settings: dict[str, Any]) -> None:
     there = learner.settings
-    if isinstance(settings.get("memory"), int):
-        settings["memory"] = type(learner.memory)(settings["memory"])
-    if isinstance(memory := settings.get("memory"), Memory):
-        settings["memory"] = memory.settings
+    if (memory := settings.get("memory")) is not None:
+        settings["memory"] = (memory if isinstance(memory, Memory) else type(learner.memory)(memory)).settings
     for name, value in settings.items():
         if value != there[name]:
             raise CheckpointError(

@@ -1,12 +1,25 @@
 """The caller's labels and the class indices behind them."""
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
 import torch
 
 from holdfast.errors import CheckpointError, LabelError
+from holdfast.samples import is_dense, is_masked
+
+MOST_DIGITS = 4300  # of an integer that Python, left to its defaults, turns into text and back
+
+_TOO_LARGE = 10**MOST_DIGITS
+_ARRAYS = torch.Tensor, np.ndarray
+_PLAIN: dict[type, Callable[[Any], Hashable]] = {
+    bool: bool,
+    str: str.__str__,
+    int: int.__int__,
+    float: float.__float__,
+    bytes: bytes.__bytes__,
+}
 
 
 class Forgotten:
@@ -80,17 +93,11 @@ class Labels:
         labels = _as_list(y)
         fresh: dict[Hashable, Hashable] = {}
         for label in labels:
-            try:
-                index = self._index.get(label)
-            except TypeError:
-                raise LabelError(f"y: the label {label!r} is not hashable") from None
-            if label is None or label != label:  # noqa: PLR0124 (only NaN differs from itself)
-                raise LabelError(f"y: {label!r} is not a label")
+            index = self._index.get(label)
             twin = fresh.setdefault(label, label) if index is None else self.known[index]
-            if type(twin) is not type(label):
+            if twin is not label and (theirs := _kind(twin)) != (ours := _kind(label)):
                 raise LabelError(
-                    f"y: the label {label!r} ({type(label).__name__}) equals {twin!r} "
-                    f"({type(twin).__name__}); give every label one type"
+                    f"y: the label {label!r} ({ours}) equals {twin!r} ({theirs}); give every label one type"
                 )
         return labels
 
@@ -121,20 +128,59 @@ def decode(value: Any) -> Hashable:
 
 
 def _as_list(y: object) -> list[Hashable]:
-    if isinstance(y, torch.Tensor | np.ndarray):
-        if y.ndim != 1:
-            raise LabelError(f"y has shape {tuple(y.shape)}; it must be one label a sample, shape (n,)")
-        items = y.tolist()
-    elif isinstance(y, str | bytes | Set | Mapping) or not isinstance(y, Iterable):
+    if isinstance(y, torch.Tensor) and not is_dense(y):
+        raise LabelError("y is a sparse, nested or meta tensor; it must be a dense one")
+    if isinstance(y, str | bytes | Set | Mapping) or not isinstance(y, Iterable):
         raise LabelError(f"y must be a sequence of labels, not {type(y).__name__}")
-    else:
-        items = list(y)
-    return [_plain(item) for item in items]
+    if len(shape := tuple(getattr(y, "shape", (0,)))) != 1:
+        raise LabelError(f"y has shape {shape}; it must be one label a sample, shape (n,): of a table, give the column")
+    if is_masked(y):
+        raise LabelError("y has masked values; leave their samples out")
+    has_dates = isinstance(y, np.ndarray) and y.dtype.kind in "mM"  # of which `tolist` may make integers
+    return [_plain(item) for item in (y.tolist() if isinstance(y, _ARRAYS) and not has_dates else y)]
 
 
 def _plain(label: object) -> Hashable:
-    if isinstance(label, np.generic) or (isinstance(label, torch.Tensor) and label.numel() == 1):
-        return label.item()
-    if isinstance(label, torch.Tensor):
-        raise LabelError(f"y: a tensor of shape {tuple(label.shape)} is not a label")
+    """The label as a file of the learner would give it back; it equals the one that was given.
+
+    What is derived from str, int, float, bytes or tuple becomes just that: members of an IntEnum, named tuples,
+    numpy's numbers, ... Other hashables stay what they are.
+    """
+    if isinstance(label, torch.Tensor | np.generic):
+        label = _item(label)
+    if isinstance(label, tuple):
+        return tuple(_plain(part) for part in label)
+    try:
+        hash(label)
+    except TypeError:
+        raise LabelError(f"y: the label {label!r} is not hashable") from None
+    if _is_missing(label):
+        raise LabelError(f"y: {label!r} is not a label")
+    if isinstance(label, int) and abs(label) >= _TOO_LARGE:
+        raise LabelError(f"y: an integer of more than {MOST_DIGITS:,} digits is not a label; give it as bytes")
+    for kind, as_plain in _PLAIN.items():
+        if isinstance(label, kind):
+            return as_plain(label)
     return label
+
+
+def _item(scalar: torch.Tensor | np.generic) -> object:
+    if isinstance(scalar, torch.Tensor) and (not is_dense(scalar) or scalar.numel() != 1):
+        raise LabelError(f"y: a tensor of shape {tuple(scalar.shape)} is not a label")
+    item = scalar.item()
+    if isinstance(scalar, np.datetime64 | np.timedelta64) and isinstance(item, int):
+        raise LabelError(f"y: {scalar!r} is more precise than Python's dates are; give it as text or as an integer")
+    return item
+
+
+def _is_missing(label: object) -> bool:
+    """None, NaN, pandas' NA and NaT: what is not equal to itself."""
+    try:
+        return label is None or bool(label != label)  # noqa: PLR0124
+    except Exception:  # NA will not even say so
+        return True
+
+
+def _kind(label: Hashable) -> str:
+    parts = f"[{', '.join(map(_kind, label))}]" if isinstance(label, tuple) else ""
+    return type(label).__name__ + parts

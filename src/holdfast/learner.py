@@ -1,7 +1,6 @@
 """The learner: observe labelled batches as they come, predict at any time."""
 
-import json
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from holdfast import answers, checkpoint, files
+from holdfast.arguments import ANY, real, whole
 from holdfast.augment import Augment
 from holdfast.batch import Batch, Task
 from holdfast.class_index import Journal, Slots
@@ -25,11 +25,10 @@ from holdfast.learner_state import pack, restored
 from holdfast.memory import Memory
 from holdfast.methods.base import Method, Moment
 from holdfast.nets import HEADS, Net, recipe
+from holdfast.parts import MakeOptimizer, check_parts, optimizer_of
 from holdfast.questions import Questions, Ticket
-from holdfast.samples import Samples, as_tensor
+from holdfast.samples import Samples, as_tensor, check_fits
 from holdfast.seeds import generator, torch_seeded
-
-MakeOptimizer = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
 
 
 class Learner:
@@ -48,35 +47,37 @@ class Learner:
         method: Method,
         *,
         memory: int | Memory = 1000,
-        lr: float = 0.1,
+        lr: float | None = None,
         optimizer: MakeOptimizer | None = None,
         augment: Augment | None = None,
         seed: int = 0,
         classes: int = 0,
         questions: int = 1000,
     ) -> None:
-        """`classes` sizes the head in advance, for methods that look at classes still to come.
+        """`lr` is that of plain SGD, 0.1 if nothing is said; `optimizer` makes another from the parameters.
 
-        `questions`: how many may wait for their labels at a time.
+        `classes` sizes the head in advance, for methods that look at classes still to come. `questions`: how many may
+        wait for their labels at a time.
         """
-        if not lr > 0:
-            raise InputError(f"lr must be above 0, not {lr}")
+        check_parts(encoder, method, augment)
+        self._classes = whole("classes", classes)
         if method.looks_ahead and not classes:
             raise InputError(f"{method} looks at classes still to come: say how many there will be, classes=...")
         self.method = method
-        self.memory = method.memory_kind(memory) if isinstance(memory, int) else memory
+        self.memory = memory if isinstance(memory, Memory) else method.memory_kind(memory)
         if not isinstance(self.memory, method.memory_kind):
             raise InputError(f"{type(method).__name__} needs a {method.memory_kind.__name__} memory")
+        if self.memory.offered:
+            raise InputError("the memory has been another learner's; export_memory and import_memory move samples")
         self.labels = Labels()
         self.step = 0
         self.task: Task | None = None  # followed only for methods that need task ids
-        self.seed = seed
+        self.seed = whole("seed", seed)
         device = next(encoder.parameters(), torch.empty(0)).device
-        self.net = Net(encoder, HEADS[method.head](seed).to(device)).eval()
+        self.net = Net(encoder, HEADS[method.head](self.seed).to(device)).eval()
         self._trained = [p for p in self.net.parameters() if p.requires_grad]
-        self.optimizer = optimizer(self._trained) if optimizer else torch.optim.SGD(self._trained, lr=lr)
+        self.optimizer = optimizer_of(self._trained, lr, optimizer)
         self._augment = augment
-        self._classes = classes
         self.editions = Editions(self.net, self.labels, self.memory, self.optimizer)
         self.questions = Questions(questions)
         self._turn = Door()  # one change at a time
@@ -97,8 +98,7 @@ class Learner:
         """
         with self._turn:
             samples = as_tensor(x, self.like)
-            self._check_task(task)
-            self._learn(Observed(samples, self._check_labels(y, samples), task))
+            self._learn(Observed(samples, self._check_labels(y, samples), self._check_task(task)))
 
     def ask(self, x: Samples) -> Ticket:
         """Answers now, and keeps the samples until their labels are told."""
@@ -114,10 +114,9 @@ class Learner:
     def tell(self, ticket: Ticket | int, y: object, *, task: int | None = None) -> None:
         """The labels of a question have come: one step on its samples, which closes it."""
         with self._turn:
-            samples = self.questions[ticket]
-            number = ticket.number if isinstance(ticket, Ticket) else ticket
-            self._check_task(task)
-            self._learn(Told(number, samples, self._check_labels(y, samples), task))
+            number, samples = self.questions.number(ticket), self.questions[ticket]
+            check_fits(samples, self.like)  # the question may have come before the first batch
+            self._learn(Told(number, samples, self._check_labels(y, samples), self._check_task(task)))
 
     def forget(self, label: Hashable) -> int:
         """Erases a class: its samples, its row of the head, its name. Returns how many samples were held.
@@ -139,8 +138,9 @@ class Learner:
         What the net has learned from them cannot be taken out.
         """
         with self._change() as journal, self._desk:
-            samples = as_tensor(x, self.like)
-            self.questions.remove_samples(samples, journal)
+            samples = as_tensor(x, None)
+            if not self.questions.remove_samples(samples, journal):
+                check_fits(samples, self.like)
             return self._erase(self.memory.find(samples), journal)
 
     def remember(self, x: Samples, y: object) -> None:
@@ -163,7 +163,7 @@ class Learner:
         found = [labels[index] for index in best.indices.tolist()]
         if reject is None:
             return found
-        similar = (best.values * answers.temperature(self) >= reject).tolist()
+        similar = (best.values * answers.temperature(self) >= real("reject", reject)).tolist()
         return [label if near else None for label, near in zip(found, similar, strict=True)]
 
     def predict_proba(self, x: Samples) -> NDArray[np.float32]:
@@ -193,8 +193,13 @@ class Learner:
 
     def serialized(self, **more: Any) -> bytes:
         """What `save` writes, with `more` in its manifest."""
-        augment = None if self._augment is None else self._augment.__name__
-        settings = {"net": recipe(self.net.encoder.module), "classes": self._classes, "augment": augment}
+        encoder, augment = self.net.encoder.module, self._augment
+        settings = {
+            "net": recipe(encoder),
+            "frozen": [name for name, parameter in encoder.named_parameters() if not parameter.requires_grad],
+            "classes": self._classes,
+            "augment": None if augment is None else getattr(augment, "__name__", type(augment).__name__),
+        }
         with self.at_rest():  # until it is written: these are the tensors that learn
             tensors, values = pack(self)
             labels = [encode(label) for label in self.labels]
@@ -212,6 +217,7 @@ class Learner:
     ) -> Self:
         """The learner that was saved. What is not built in is passed again, and has to fit."""
         parts: dict[str, Any] = {"encoder": encoder, "method": method, "optimizer": optimizer, "augment": augment}
+        check_parts(encoder, method, augment, optional=True)
         with checkpoint.distrust(path):
             return restored(cls, *checkpoint.read(Path(path)), **parts)
 
@@ -235,7 +241,7 @@ class Learner:
         """sha256 over everything that determines the learner's future."""
         with self.at_rest():
             tensors, values = pack(self)
-            return checkpoint.digest(tensors, json.dumps(values, sort_keys=True) + repr(list(self.labels)))
+            return checkpoint.digest(tensors, checkpoint.as_text(values) + repr(list(self.labels)))
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -272,15 +278,17 @@ class Learner:
             raise BatchError("x is empty; a batch needs at least one sample")
         return labels
 
-    def _check_task(self, task: int | None) -> None:
+    def _check_task(self, task: int | None) -> int | None:
         if self.method.needs_task_ids and task is None:
             raise InputError(f"{type(self.method).__name__} needs task ids: call observe(x, y, task=...)")
+        return None if task is None else whole("task", task, ANY)
 
     @contextmanager
     def _change(self) -> Iterator[Journal]:
         """What is done inside happens completely or, with an exception, not at all."""
         journal = Journal()
-        with self._turn, self.editions.changing() as before:
+        # In the caller's no_grad or inference mode nothing would be learned.
+        with self._turn, torch.inference_mode(False), self.editions.changing() as before:
             restore = self._restorer()
             self._answering = None
             try:
@@ -380,10 +388,7 @@ class Learner:
 
     def _grow(self, samples: Tensor) -> None:
         """A row of the head for every label."""
-        features = self.net.head.weight.shape[1]
-        if not features:
-            with torch.no_grad():
-                features = self.net.features(samples[:1].to(self.device)).shape[1]
+        features = self.net.head.weight.shape[1] or self.net.width(samples[:1].to(self.device))
         self.net.head.grow(len(self.labels), max(len(self.labels), self._classes), features, self.optimizer)
 
     def _restorer(self) -> Callable[[], None]:

@@ -16,6 +16,7 @@ from holdfast.errors import CheckpointError
 from holdfast.labels import decode
 from holdfast.methods import METHODS, Method
 from holdfast.nets import Net, built_in
+from holdfast.samples import is_dense
 
 if TYPE_CHECKING:
     from holdfast.learner import Learner
@@ -26,10 +27,10 @@ Values = dict[str, Any]
 
 def pack(learner: Learner) -> tuple[dict[str, Tensor], Values]:
     """The labels are not in it: they may be anything."""
-    tensors = {f"net/{name}": tensor for name, tensor in learner.net.state_dict().items()}
+    tensors = _named("net/", learner.net)
     task = learner.task
     if task is not None and task.teacher is not None:
-        tensors |= {f"teacher/{name}": tensor for name, tensor in task.teacher.state_dict().items()}
+        tensors |= _named("teacher/", task.teacher)
     scalars: dict[str, Any] = {}
     for number, state in _optimizer_states(learner).items():
         for key, value in state.items():
@@ -66,13 +67,14 @@ def restored(
 ) -> Kind:
     """The learner whose checkpoint holds these. What is not built in is passed again, and has to fit."""
     settings = values["settings"]
-    method = method or _built_in_method(values["method"])
+    method = _built_in_method(values["method"]) if method is None else method
+    if encoder is None:
+        encoder = built_in(settings["net"], _under("net/encoder.module.", tensors), settings.get("frozen", ()))
     memory = {key: values["memory"][key] for key in ("capacity", "nbytes")}
     learner = kind(
-        encoder or built_in(settings["net"], _under("net/encoder.module.", tensors)),
+        encoder,
         method,
         memory=method.memory_kind(**memory),
-        lr=values["optimizer"]["groups"][0]["lr"],
         optimizer=optimizer,
         augment=augment or _built_in_augment(settings["augment"]),
         seed=values["seed"],
@@ -146,6 +148,14 @@ def _optimizer_states(learner: Learner) -> dict[int, dict[str, Any]]:
 def _groups(learner: Learner) -> list[Values]:
     groups = learner.optimizer.state_dict()["param_groups"]
     return [{key: value for key, value in group.items() if key != "params"} for group in groups]
+
+
+def _named(prefix: str, net: Net) -> dict[str, Tensor]:
+    state = net.state_dict()
+    for name, value in state.items():
+        if not isinstance(value, Tensor) or not is_dense(value):
+            raise CheckpointError(f"{name} of the encoder cannot be saved: it is not a dense tensor")
+    return {f"{prefix}{name}": tensor for name, tensor in state.items()}
 
 
 def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from holdfast.arguments import whole
 from holdfast.batch import Batch
 from holdfast.class_index import Array, ClassIndex, Journal, Slots
 from holdfast.errors import InputError
@@ -29,10 +30,8 @@ class Memory(ABC):
     def __init__(self, capacity: int | None = None, *, nbytes: int | None = None) -> None:
         if (capacity is None) == (nbytes is None):
             raise InputError("memory: give a capacity in samples or a budget in bytes, one of the two")
-        if (capacity or 0) < 0 or (nbytes or 0) < 0:
-            raise InputError(f"memory: the capacity must be 0 or more, not {capacity or nbytes}")
-        self._asked = capacity
-        self.byte_budget = nbytes
+        self._asked = None if capacity is None else whole("memory: the capacity", capacity)
+        self.byte_budget = None if nbytes is None else whole("memory: nbytes", nbytes)
         self.clear()
 
     def clear(self) -> None:

@@ -11,6 +11,7 @@ from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
 from holdfast import checkpoint, files
+from holdfast.arguments import Range, whole
 from holdfast.errors import InputError
 from holdfast.labels import decode, encode
 from holdfast.learner import Learner
@@ -42,6 +43,7 @@ def contents(learner: Learner) -> list[Held]:
 
 def gallery(learner: Learner, path: str | Path, *, columns: int = 12, size: int = 48) -> None:
     """Writes a PNG with a row for each class that is held: its name, its number of samples, and the newest of them."""
+    columns, size = whole("columns", columns), whole("size", size, Range(least=1))
     with learner.at_rest():
         memory = learner.memory
         rows = []

@@ -2,16 +2,20 @@
 
 import copy
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.parameter import is_lazy
 
-from holdfast.errors import CheckpointError, InputError
+from holdfast.arguments import Range, whole
+from holdfast.errors import BatchError, CheckpointError, HoldfastError, InputError
 from holdfast.losses import unit
+from holdfast.norms import norms_of_one_value
 from holdfast.seeds import generator, torch_seeded
 
 
@@ -33,6 +37,7 @@ class Block(nn.Module):
 
 def slim_resnet18(shape: tuple[int, ...] = (3, 32, 32), seed: int = 0, width: int = 20) -> nn.Sequential:
     """The reduced ResNet-18 of the paper: 160 features at 32×32, 640 at 84×84."""
+    shape, seed, width = _plain(shape, seed, width)
     if len(shape) != 3 or min(shape[1:]) < 32:
         raise InputError(f"slim_resnet18 takes images of 32×32 or more, not samples of shape {shape}")
     widths = [width, width, 2 * width, 4 * width, 8 * width]
@@ -49,6 +54,7 @@ def slim_resnet18(shape: tuple[int, ...] = (3, 32, 32), seed: int = 0, width: in
 
 def small_cnn(shape: tuple[int, ...] = (1, 28, 28), seed: int = 0, width: int = 32) -> nn.Sequential:
     """Three convolutions for small images: 1024 features at 28×28."""
+    shape, seed, width = _plain(shape, seed, width)
     if len(shape) != 3 or min(shape[1:]) < 8:
         raise InputError(f"small_cnn takes images of 8×8 or more, not samples of shape {shape}")
     with torch_seeded(seed, "net"):
@@ -63,6 +69,7 @@ def small_cnn(shape: tuple[int, ...] = (1, 28, 28), seed: int = 0, width: int = 
 
 def mlp(shape: tuple[int, ...], seed: int = 0, width: int = 128) -> nn.Sequential:
     """Two hidden layers for vectors (anything else is flattened)."""
+    shape, seed, width = _plain(shape, seed, width)
     with torch_seeded(seed, "net"):
         net = nn.Sequential(
             nn.Flatten(), nn.Linear(math.prod(shape), width), nn.ReLU(), nn.Linear(width, width), nn.ReLU()
@@ -75,6 +82,8 @@ class Frozen(nn.Module):
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
+        if not isinstance(module, nn.Module):
+            raise InputError(f"Frozen takes an nn.Module, not {type(module).__name__}")
         self.module = module.requires_grad_(False).eval()
 
     def train(self, mode: bool = True) -> "Frozen":
@@ -96,6 +105,17 @@ NETS: dict[str, Callable[..., nn.Module]] = {
 Recipe = dict[str, Any]
 
 
+def as_shape(shape: object) -> tuple[int, ...]:
+    """Of one sample, as plain Python."""
+    if isinstance(shape, str) or not isinstance(shape, Iterable):
+        raise InputError(f"shape must be that of one sample, as in (8,) or (3, 32, 32), not {shape!r}")
+    return tuple(whole("every number in shape", size, Range(least=1)) for size in shape)
+
+
+def _plain(shape: object, seed: object, width: object) -> tuple[tuple[int, ...], int, int]:
+    return as_shape(shape), whole("seed", seed), whole("width", width, Range(least=1))
+
+
 def _with_recipe(net: nn.Sequential, name: str, shape: tuple[int, ...], seed: int, width: int) -> nn.Sequential:
     net.recipe = {"name": name, "shape": list(shape), "seed": seed, "width": width}  # type: ignore[assignment]
     return net
@@ -106,7 +126,7 @@ def recipe(encoder: nn.Module) -> Recipe | None:
     return getattr(encoder, "recipe", None)
 
 
-def built_in(recipe: Recipe | None, state: Mapping[str, Tensor]) -> nn.Module:
+def built_in(recipe: Recipe | None, state: Mapping[str, Tensor], frozen: Iterable[str] = ()) -> nn.Module:
     """A net for this state. A recipe for another one is refused before it has cost any memory."""
     if recipe is None:
         raise CheckpointError("the encoder is not built in: pass it, load(path, encoder=...)")
@@ -115,7 +135,12 @@ def built_in(recipe: Recipe | None, state: Mapping[str, Tensor]) -> nn.Module:
         shapes = {name: tensor.shape for name, tensor in make().state_dict().items()}
     if shapes != {name: tensor.shape for name, tensor in state.items()}:
         raise CheckpointError(f"the encoder that the checkpoint names, {recipe['name']}, is not the one it holds")
-    return make()
+    net = make()
+    for name, tensor in [*net.named_parameters(), *net.named_buffers()]:
+        tensor.data = tensor.data.to(state[name].dtype)
+    for name in frozen:
+        net.get_parameter(name).requires_grad_(False)
+    return net
 
 
 def default_net(shape: tuple[int, ...]) -> str:
@@ -247,6 +272,8 @@ class Encoder(nn.Module):
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
+        if any(is_lazy(tensor) or tensor.is_meta for tensor in (*module.parameters(), *module.buffers())):
+            raise InputError("the encoder has no weights yet: call it once on a sample, or load them")
         self.module = module
 
     def forward(self, x: Tensor) -> Tensor:
@@ -255,7 +282,11 @@ class Encoder(nn.Module):
         scaled = x.to(torch.float32 if weight is None else weight.dtype, memory_format=layout)
         if x.dtype == torch.uint8:
             scaled.div_(127.5).sub_(1)
-        return self.module(scaled).flatten(1)  # type: ignore[no-any-return]
+        with norms_of_one_value(self.module) if self.training and len(x) == 1 else nullcontext():
+            features = self.module(scaled)
+        if not isinstance(features, Tensor):
+            raise InputError(f"the encoder must return a tensor of features, not a {type(features).__name__}")
+        return features.flatten(1)
 
 
 class Net(nn.Module):
@@ -278,6 +309,21 @@ class Net(nn.Module):
     def rows(self) -> int:
         """How many classes the head has room for: `seen`, or more if it was sized in advance."""
         return len(self.head.weight)
+
+    @torch.no_grad()
+    def width(self, sample: Tensor) -> int:
+        """How many features the encoder makes of such a sample; a BatchError if it cannot."""
+        what = f"samples of shape {tuple(sample.shape[1:])} and type {sample.dtype}"
+        try:
+            features = self.encoder(sample)
+        except (RuntimeError, ValueError, TypeError, IndexError) as error:
+            if isinstance(error, HoldfastError):
+                raise
+            why = str(error).partition("\n")[0]
+            raise BatchError(f"the encoder does not take {what}: {type(error).__name__}: {why}") from error
+        if len(features) != 1 or not features.shape[1] or not features.is_floating_point():
+            raise BatchError(f"the encoder makes {tuple(features.shape)} of one of {what}, not a row of real features")
+        return int(features.shape[1])
 
     def features(self, x: Tensor) -> Tensor:
         return self.encoder(x).to(self.head.weight.dtype)  # type: ignore[no-any-return]

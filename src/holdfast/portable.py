@@ -1,7 +1,6 @@
 """What the adapters for other libraries share: a learner made of plain parameters that travels as its checkpoint."""
 
 import copy
-import numbers
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
@@ -59,6 +58,8 @@ def new_learner(
     classes: int = 0,
 ) -> PortableLearner:
     """A learner for samples of this shape. An encoder or a memory is copied: the caller's stays as it is."""
+    if not isinstance(method, str | Method):
+        raise InputError(f"method must be a name such as 'er-ace' or a Method such as ERACE(), not {method!r}")
     chosen = method if isinstance(method, Method) else methods.make(*parse_method(method))
     if chosen.needs_task_ids:
         raise InputError(f"{method} needs task ids, which only holdfast.Learner can be told: observe(x, y, task=...)")
@@ -67,17 +68,11 @@ def new_learner(
     return PortableLearner(
         _encoder(encoder, shape, width, seed),
         chosen,
-        memory=int(memory) if isinstance(memory, numbers.Integral) else copy.deepcopy(memory),
-        lr=float(lr),
+        memory=copy.deepcopy(memory),
+        lr=lr,
         seed=seed,
         classes=classes if chosen.looks_ahead else 0,
     )
-
-
-def at_least(least: int, name: str, value: object) -> int:
-    if not isinstance(value, numbers.Integral) or value < least:
-        raise InputError(f"{name} must be a whole number of {least} or more, not {value!r}")
-    return int(value)
 
 
 @contextmanager
@@ -101,5 +96,5 @@ def _encoder(encoder: str | nn.Module | None, shape: tuple[int, ...], width: int
         return copy.deepcopy(encoder)
     name = default_net(shape) if encoder is None else encoder
     if name not in NETS:
-        raise UnknownName("encoder", name, NETS)
-    return NETS[name](shape, seed=seed, **({} if width is None else {"width": at_least(1, "width", width)}))
+        raise UnknownName("encoder", str(name), NETS)
+    return NETS[name](shape, seed=seed, **({} if width is None else {"width": width}))

@@ -12,11 +12,12 @@ except ImportError as error:
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.arguments import Range, whole
 from holdfast.errors import BatchError
 from holdfast.features import Sample, as_rows, as_sample, room, with_columns_for, with_room
 from holdfast.labels import Labels
 from holdfast.methods import Method
-from holdfast.portable import PortableLearner, all_or_nothing, at_least, new_learner
+from holdfast.portable import PortableLearner, all_or_nothing, new_learner
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,7 +75,7 @@ class OnlineClassifier(base.MiniBatchClassifier):
         self._learn([x], [y])
 
     def learn_many(self, X: "pd.DataFrame", y: "pd.Series") -> None:
-        self._learn(X.to_dict("records"), y.tolist())
+        self._learn(X.to_dict("records"), Labels().check(y))
 
     def predict_proba_one(self, x: dict[Hashable, Any], **kwargs: Any) -> dict[base.typing.ClfTarget, float]:
         labels, shares = self._answer([x])
@@ -95,7 +96,7 @@ class OnlineClassifier(base.MiniBatchClassifier):
 
     def _learn(self, xs: Sequence[Mapping[Hashable, Any]], ys: Sequence[object]) -> None:
         """With an exception, everything stays as it was."""
-        batch = at_least(1, "batch", self.batch)
+        batch = whole("batch", self.batch, Range(least=1))
         if len(xs) != len(ys):
             raise BatchError(f"there are {len(xs)} samples but {len(ys)} labels")
         samples = [as_sample(x) for x in xs]
@@ -121,7 +122,7 @@ class OnlineClassifier(base.MiniBatchClassifier):
         return new_learner(
             (max(1, len(self._columns)),),
             method=self.method,
-            memory=at_least(0, "memory", self.memory),
+            memory=whole("memory", self.memory),
             lr=self.lr,
             encoder="mlp",
             width=self.width,

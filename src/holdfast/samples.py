@@ -13,6 +13,7 @@ from holdfast.errors import BatchError
 Samples = NDArray[np.generic] | Tensor
 
 
+@torch.inference_mode(False)  # what is made in inference mode could not be learned from
 def as_tensor(x: Samples, like: Tensor | None) -> Tensor:
     """`x` as a tensor of our own (the caller may reuse theirs), or a BatchError that says what is wrong.
 
@@ -21,9 +22,13 @@ def as_tensor(x: Samples, like: Tensor | None) -> Tensor:
     if isinstance(x, np.ndarray):
         if x.dtype.kind not in "fu" or (x.dtype.kind == "u" and x.dtype != np.uint8):
             raise BatchError(f"x has type {x.dtype}; it must be uint8 or float")
+        if is_masked(x):
+            raise BatchError("x has masked values; fill them, x.filled(...), or leave these samples out")
         with np.errstate(over="ignore"):  # what does not fit becomes infinite and is refused below
             samples = torch.from_numpy(x.astype(np.float32 if x.dtype.kind == "f" else np.uint8))
     elif isinstance(x, Tensor):
+        if not is_dense(x):
+            raise BatchError("x is a sparse, nested or meta tensor; it must be a dense one")
         if not x.is_floating_point() and x.dtype != torch.uint8:
             raise BatchError(f"x has type {x.dtype}; it must be uint8 or float")
         samples = x.detach().clone()
@@ -35,15 +40,32 @@ def as_tensor(x: Samples, like: Tensor | None) -> Tensor:
         samples = samples.float()
         if not samples.isfinite().all():
             raise BatchError("x has a value that is NaN or infinite")
+    check_fits(samples, like)
+    return samples
+
+
+def check_fits(samples: Tensor, like: Tensor | None) -> None:
     if like is not None and (like.shape[1:] != samples.shape[1:] or like.dtype != samples.dtype):
         raise BatchError(
             f"x has samples of shape {tuple(samples.shape[1:])} and type {samples.dtype}; "
             f"this learner takes {tuple(like.shape[1:])} and {like.dtype}"
         )
-    return samples
+
+
+def is_dense(x: Tensor) -> bool:
+    """Whether every value is there and has its own place."""
+    return x.layout is torch.strided and not x.is_nested and not x.is_meta
+
+
+def is_masked(x: object) -> bool:
+    return isinstance(x, np.ma.MaskedArray) and bool(np.ma.is_masked(x))
 
 
 def equal_to_any(held: Iterable[NDArray[Any]], samples: Tensor) -> NDArray[np.int64]:
     """Which of those that are held equal one of the samples, byte for byte."""
-    wanted = {sample.tobytes() for sample in samples.cpu().numpy()}
-    return np.array([place for place, sample in enumerate(held) if sample.tobytes() in wanted], np.int64)
+    wanted = {_identity(sample) for sample in samples.cpu().numpy()}
+    return np.array([place for place, sample in enumerate(held) if _identity(sample) in wanted], np.int64)
+
+
+def _identity(sample: NDArray[Any]) -> tuple[object, ...]:
+    return sample.dtype, sample.shape, sample.tobytes()

@@ -16,11 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
+from holdfast.arguments import Range, whole
 from holdfast.errors import InputError
 from holdfast.labels import Labels
 from holdfast.memory import Memory
 from holdfast.methods import Method
-from holdfast.portable import PortableLearner, all_or_nothing, at_least, new_learner
+from holdfast.nets import as_shape
+from holdfast.portable import PortableLearner, all_or_nothing, new_learner
+from holdfast.samples import is_masked
 from holdfast.seeds import generator
 
 Array = NDArray[Any]
@@ -78,7 +81,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any) -> Self:
         """Starts anew. With an exception, everything stays as it was."""
-        epochs, batch = at_least(1, "epochs", self.epochs), at_least(1, "batch", self.batch)
+        epochs, batch = whole("epochs", self.epochs, Range(least=1)), whole("batch", self.batch, Range(least=1))
         with all_or_nothing(self, None):
             X, y = self._check(X, y, reset=True)
             check_classification_targets(y)
@@ -97,7 +100,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         `classes`: all labels there will ever be, if they are known; any other is an error from then on.
         """
-        batch = at_least(1, "batch", self.batch)
+        batch = whole("batch", self.batch, Range(least=1))
         first = not hasattr(self, "learner_")
         with all_or_nothing(self, None if first else self.learner_):
             X, y = self._check(X, y, reset=first)
@@ -124,6 +127,8 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return columns
 
     def _check(self, X: Any, *y: Any, reset: bool) -> Any:
+        if any(is_masked(part) for part in (X, *y)):
+            raise InputError("there are masked values; leave their samples out, or impute them")
         images = self.shape is not None or getattr(X, "ndim", 2) > 2
         types = [np.float32, np.uint8] if images else np.float32
         with np.errstate(over="ignore", invalid="ignore"):  # what does not fit becomes infinite and is refused
@@ -134,11 +139,11 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self._shaped(checked[0]), checked[1]
 
     def _shaped(self, X: Array) -> Array:
-        if self.shape is None or X.shape[1:] == tuple(self.shape):
+        if self.shape is None or X.shape[1:] == (shape := as_shape(self.shape)):
             return X
-        if X.shape[1:] != (math.prod(self.shape),):
-            raise InputError(f"X has samples of shape {X.shape[1:]}, which does not fit shape={self.shape}")
-        return X.reshape(len(X), *self.shape)
+        if X.shape[1:] != (math.prod(shape),):
+            raise InputError(f"X has samples of shape {X.shape[1:]}, which does not fit shape={shape}")
+        return X.reshape(len(X), *shape)
 
     def _admit(self, y: Array, classes: Any) -> None:
         """Adds the labels in `y` to `classes_`, unless all were announced: then there must be no other."""

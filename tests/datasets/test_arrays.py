@@ -1,5 +1,7 @@
+import io
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
@@ -43,6 +45,7 @@ def test_missing_arrays_are_named(tmp_path: Path) -> None:
         ({"test_y": np.eye(2)}, r"test_y is float64 of shape \(2, 2\); it must hold one label a sample"),
         ({"test_x": np.empty((0, 3, 2, 2)), "test_y": np.empty(0)}, "test_x is empty"),
         ({"train_y": [9, 7]}, "4 samples but 2 labels"),
+        ({"train_y": [7, 7]}, "train set of a: 4 samples but 2 labels"),
         ({"test_y": [9, 5]}, "test_y has the label 5, which train_y does not have"),
         ({"test_x": np.zeros((2, 5))}, "they must be alike"),
         ({"test_x": np.zeros((2, 3, 2, 2), np.uint8)}, "they must be alike"),
@@ -82,3 +85,59 @@ def test_a_single_array_is_refused(tmp_path: Path) -> None:
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"nothing\.npz is not a file"):
         npz(tmp_path / "nothing.npz")
+
+
+def with_header(shape: tuple[int, ...], dtype: str, content: bytes) -> bytes:
+    file = io.BytesIO()
+    np.lib.format.write_array_header_1_0(file, {"shape": shape, "fortran_order": False, "descr": dtype})
+    return file.getvalue() + content
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        with_header((10**15, 3), "<f4", bytes(48)),
+        with_header((4, 10**300), "<f4", bytes(48)),
+        with_header((4, 3), "<f4", bytes(47)),
+        with_header((4, 3), "<f4", bytes(49)),
+        with_header((4, -3), "<f4", bytes(48)),
+        with_header((10**15,), "<U0", b""),
+    ],
+)
+def test_an_array_that_is_not_as_large_as_it_says_is_refused_before_memory_is_taken(
+    tmp_path: Path, member: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.npz"
+    np.savez(path, **{name: array for name, array in arrays().items() if name != "train_x"})
+    with ZipFile(path, "a") as file:
+        file.writestr("train_x.npy", member)
+    monkeypatch.setattr(np.lib.npyio.NpzFile, "__getitem__", lambda *_: pytest.fail("memory would be taken"))
+    with pytest.raises(DataError, match=r"a\.npz: train_x is damaged"):
+        npz(path)
+
+
+def test_a_small_file_that_unpacks_to_gigabytes_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.npz"
+    np.savez_compressed(path, **arrays(train_x=np.zeros((4, 100_000), np.float32)))
+    monkeypatch.setattr("holdfast.datasets.arrays.SMALL", 1_000_000)
+    with pytest.raises(DataError, match="train_x would unpack to 1,600,128 bytes, but the file has only"):
+        npz(path)
+    np.savez(path, **arrays(train_x=np.zeros((4, 100_000), np.float32), test_x=np.zeros((2, 100_000), np.float32)))
+    assert len(npz(path).train_x) == 4
+
+
+def test_an_encrypted_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    np.savez(path, **arrays())
+    content = bytearray(path.read_bytes())
+    content[content.index(b"PK\x03\x04") + 6] |= 1  # the flag before the first member
+    content[content.index(b"PK\x01\x02") + 8] |= 1  # and in the directory
+    path.write_bytes(content)
+    with pytest.raises(DataError, match="is damaged"):
+        npz(path)
+
+
+def test_a_single_array_is_not_even_read(tmp_path: Path) -> None:
+    (tmp_path / "a.npy").write_bytes(with_header((10**15, 3), "<f4", b""))
+    with pytest.raises(DataError, match="is a single array"):
+        npz(tmp_path / "a.npy")

@@ -1,7 +1,11 @@
+from pathlib import Path
+
 import pytest
 
 from holdfast.errors import InputError
 from holdfast.runs.spec import RunSpec, parse_method
+from holdfast.runs.store import Store
+from holdfast.seeds import generator
 
 
 @pytest.mark.parametrize(
@@ -23,7 +27,16 @@ def test_broken_options(text: str) -> None:
         parse_method(text)
 
 
-@pytest.mark.parametrize("wrong", [{"memory": -1}, {"lr": 0.0}, {"lr": float("nan")}])
+@pytest.mark.parametrize("wrong", [{"memory": -1}, {"lr": 0.0}, {"lr": float("nan")}, {"seed": -1}, {"seed": 2**63}])
 def test_impossible_numbers(wrong: dict[str, float]) -> None:
     with pytest.raises(InputError, match="must be"):
         RunSpec(stream="fashion", method="er", **wrong)  # type: ignore[arg-type]
+
+
+def test_the_largest_seed_is_kept(tmp_path: Path) -> None:
+    seed = 2**63 - 1
+    assert generator(RunSpec(stream="fashion", method="er", seed=seed).seed, "net").random() > 0
+    store = Store(tmp_path / "runs.sqlite")
+    store.open()
+    store.keep("run", {"seed": seed})
+    assert store.rows()[0]["seed"] == seed

@@ -1,15 +1,18 @@
 """A user's own arrays from an .npz file."""
 
+import math
 from pathlib import Path
-from zipfile import BadZipFile
+from zipfile import BadZipFile, ZipFile
 from zlib import error as ZlibError
 
 import numpy as np
+from numpy.lib.format import MAGIC_PREFIX, read_array_header_1_0, read_array_header_2_0, read_magic
 from numpy.typing import NDArray
 
 from holdfast.datasets.base import Dataset, from_arrays
 from holdfast.errors import DataError
 
+SMALL, MOST_COMPRESSED = 2**30, 100  # whatever the file's size, and times the file's size
 KEYS = ("train_x", "train_y", "test_x", "test_y")
 
 
@@ -34,12 +37,13 @@ def read(path: Path) -> dict[str, NDArray[np.generic]]:
     if not path.is_file():
         raise DataError(f"{path} is not a file: give an .npz with {', '.join(KEYS)}")
     with path.open("rb") as stream:
+        if stream.read(len(MAGIC_PREFIX)) == MAGIC_PREFIX:
+            raise DataError(f"{path} is a single array: give an .npz with {', '.join(KEYS)}")
+        stream.seek(0)
         try:
             file = np.load(stream, allow_pickle=False)
         except (ValueError, EOFError, OSError, BadZipFile) as error:
             raise DataError(f"{path} is not an .npz file: write one with numpy.savez") from error
-        if not isinstance(file, np.lib.npyio.NpzFile):
-            raise DataError(f"{path} is a single array: give an .npz with {', '.join(KEYS)}")
         if missing := [key for key in KEYS if key not in file]:
             raise DataError(f"{path} lacks {', '.join(missing)}; it has {', '.join(file) or 'nothing'}")
         return {key: member(path, file, key) for key in KEYS}
@@ -47,14 +51,35 @@ def read(path: Path) -> dict[str, NDArray[np.generic]]:
 
 def member(path: Path, file: np.lib.npyio.NpzFile, key: str) -> NDArray[np.generic]:
     try:
+        assert file.zip is not None
+        check_size(path, file.zip, key)
         array = file[key]
-    except (ValueError, EOFError, OSError, BadZipFile, ZlibError) as error:
+    except (ValueError, EOFError, OSError, RuntimeError, BadZipFile, ZlibError) as error:
         if "Object arrays" in str(error):
             raise DataError(f"{path}: {key} is an array of objects; it must be of numbers or strings") from error
         raise DataError(f"{path}: {key} is damaged; write the file again with numpy.savez") from error
+    except MemoryError as error:
+        raise DataError(f"{path}: there is not enough memory for {key}") from error
     if not isinstance(array, np.ndarray):
         raise DataError(f"{path}: {key} is not an array; write the file again with numpy.savez")
     return array
+
+
+def check_size(path: Path, file: ZipFile, key: str) -> None:
+    """Before any memory is taken: the array is as large as its header says, and not out of proportion to the file."""
+    for name in {key, f"{key}.npy"} & set(file.namelist()):
+        unpacked, packed = file.getinfo(name).file_size, path.stat().st_size
+        if unpacked > max(SMALL, packed * MOST_COMPRESSED):
+            raise DataError(f"{path}: {key} would unpack to {unpacked:,} bytes, but the file has only {packed:,}")
+        with file.open(name) as stream:
+            if stream.read(len(MAGIC_PREFIX)) != MAGIC_PREFIX:
+                continue
+            stream.seek(0)
+            read_header = read_array_header_1_0 if read_magic(stream) == (1, 0) else read_array_header_2_0
+            shape, _, dtype = read_header(stream)
+            size = math.prod(shape) * dtype.itemsize
+            if not dtype.hasobject and (not dtype.itemsize or size != unpacked - stream.tell()):
+                raise DataError(f"{path}: {key} is damaged: it is not the {dtype} of shape {shape} that it says it is")
 
 
 def described(array: NDArray[np.generic]) -> str:

@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,9 +22,7 @@ class Dataset:
     test_y: NDArray[np.int64]
 
     def __post_init__(self) -> None:
-        for part, x, y in (("train", self.train_x, self.train_y), ("test", self.test_x, self.test_y)):
-            if len(x) != len(y):
-                raise InputError(f"{part} set of {self.name}: {len(x)} samples but {len(y)} labels")
+        _check_lengths(self.name, self.train_x, self.train_y, self.test_x, self.test_y)
         kinds = [(x.shape[1:], str(x.dtype)) for x in (self.train_x, self.test_x)]
         if kinds[0] != kinds[1]:
             raise InputError(
@@ -44,6 +42,7 @@ def from_arrays(
     name: str = "arrays",
 ) -> Dataset:
     """A dataset of the caller's own arrays; classes in the order of their first training sample."""
+    _check_lengths(name, train_x, train_y, test_x, test_y)
     train_labels, test_labels = np.asarray(train_y).tolist(), np.asarray(test_y).tolist()
     index = {label: i for i, label in enumerate(dict.fromkeys(train_labels))}
     if unknown := [label for label in test_labels if label not in index]:
@@ -56,6 +55,12 @@ def from_arrays(
         test_x=np.asarray(test_x),
         test_y=np.array([index[label] for label in test_labels], np.int64),
     )
+
+
+def _check_lengths(name: str, train_x: Sized, train_y: Sized, test_x: Sized, test_y: Sized) -> None:
+    for part, x, y in (("train", train_x, train_y), ("test", test_x, test_y)):
+        if len(x) != len(y):
+            raise InputError(f"{part} set of {name}: {len(x)} samples but {len(y)} labels")
 
 
 def first_of_each_class(dataset: Dataset, count: int) -> Dataset:

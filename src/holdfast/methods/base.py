@@ -8,6 +8,7 @@ from torch import Tensor
 
 from holdfast.batch import Batch
 from holdfast.memory import Memory, Reservoir
+from holdfast.methods.options import Count, plain_options
 from holdfast.nets import Net
 
 Extra = Mapping[str, Tensor]
@@ -38,7 +39,11 @@ class Method(ABC):
     keeps: ClassVar[str] = ""  # what it keeps beside each sample, if anything
 
     head: Literal["linear", "cosine"] = "linear"
-    replay: int = 10
+    replay: Count = 10
+
+    def __post_init__(self) -> None:
+        for option, value in plain_options(self).items():
+            object.__setattr__(self, option, value)
 
     @property
     def looks_ahead(self) -> bool:

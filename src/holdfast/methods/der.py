@@ -11,6 +11,7 @@ from holdfast.batch import Batch
 from holdfast.losses import cross_entropy
 from holdfast.memory import Memory
 from holdfast.methods.base import Extra, Method
+from holdfast.methods.options import Weight
 from holdfast.nets import Net
 
 
@@ -23,7 +24,7 @@ class DER(Method):
 
     keeps: ClassVar[str] = "logits"
 
-    alpha: float = 0.75
+    alpha: Weight = 0.75
 
     def loss(self, net: Net, new: Batch, old: Batch | None = None) -> tuple[Tensor, Extra]:
         logits = net(new.x)
@@ -41,7 +42,7 @@ class DER(Method):
 class DERPlusPlus(DER):
     """DER, and cross-entropy on a second, independent draw."""
 
-    beta: float = 1.0
+    beta: Weight = 1.0
 
     def recall(self, net: Net, new: Batch, memory: Memory, rng: np.random.Generator) -> Mapping[str, Batch]:
         recalled = super().recall(net, new, memory, rng)

@@ -11,6 +11,7 @@ from holdfast.batch import Batch
 from holdfast.losses import cross_entropy, supcon, triplet
 from holdfast.memory import Memory
 from holdfast.methods.base import Method
+from holdfast.methods.options import Positive, Weight
 from holdfast.nets import Net
 
 Indices = NDArray[np.int64]
@@ -27,9 +28,9 @@ class ERAML(Method):
     metric: Literal["supcon", "triplet"] = field(default="supcon", metadata={"also": "loss"})
     negatives: Literal["incoming", "all"] = "incoming"
     fetch: Literal["anywhere", "incoming-first"] = "anywhere"
-    temperature: float = 0.2
-    margin: float = 0.2
-    weight: float | None = None  # γ; by default temperature / 0.07 for supcon and 2 for triplet
+    temperature: Positive = 0.2
+    margin: Weight = 0.2
+    weight: Weight | None = None  # γ; by default temperature / 0.07 for supcon and 2 for triplet
 
     def recall(self, net: Net, new: Batch, memory: Memory, rng: np.random.Generator) -> Mapping[str, Batch]:
         recalled = dict(super().recall(net, new, memory, rng))

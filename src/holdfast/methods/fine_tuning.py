@@ -8,6 +8,7 @@ from holdfast.batch import Batch
 from holdfast.losses import cross_entropy
 from holdfast.memory import Memory
 from holdfast.methods.base import Method
+from holdfast.methods.options import Count
 from holdfast.nets import Net
 
 
@@ -15,7 +16,7 @@ from holdfast.nets import Net
 class FineTuning(Method):
     """Cross-entropy on the incoming batch, no memory: what forgetting costs."""
 
-    replay: int = 0
+    replay: Count = 0
 
     def loss(self, net: Net, new: Batch, old: Batch | None = None) -> Tensor:
         return cross_entropy(net(new.x), new.y)

@@ -1,17 +1,19 @@
 import copy
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from holdfast.arguments import Range
 from holdfast.batch import Batch
 from holdfast.errors import InputError
 from holdfast.losses import cross_entropy
 from holdfast.memory import ClassBalanced, Memory
 from holdfast.methods.base import Extra, Method, Moment
+from holdfast.methods.options import AtLeastOne, Count, Weight
 from holdfast.nets import Net
 
 
@@ -25,11 +27,11 @@ class GDumb(Method):
     memory_kind: ClassVar[type[Memory]] = ClassBalanced
 
     query: Literal["end", "retrain"] = "end"
-    rounds: int = 256  # passes over the memory
-    batch: int = 16
-    momentum: float = 0.9
-    weight_decay: float = 1e-6
-    clip: float = 10.0
+    rounds: Count = 256  # passes over the memory
+    batch: AtLeastOne = 16
+    momentum: Annotated[float, Range(least=0, most=1)] = 0.9
+    weight_decay: Weight = 1e-6
+    clip: Annotated[float, Range(above=0, most=math.inf)] = 10.0
 
     @property
     def anytime(self) -> bool:

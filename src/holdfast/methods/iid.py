@@ -7,6 +7,7 @@ from torch import Tensor
 from holdfast.batch import Batch
 from holdfast.losses import cross_entropy
 from holdfast.methods.fine_tuning import FineTuning
+from holdfast.methods.options import AtLeastOne
 from holdfast.nets import Net
 
 
@@ -21,7 +22,7 @@ class IID(FineTuning):
 class IIDOffline(IID):
     """The stream shuffled, several passes: what the net can learn at all."""
 
-    passes: int = 5
+    passes: AtLeastOne = 5
 
     @property
     def epochs(self) -> int:

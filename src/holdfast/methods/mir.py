@@ -10,6 +10,7 @@ from torch.nn import functional as F
 from holdfast.batch import Batch
 from holdfast.losses import cross_entropy
 from holdfast.methods.base import Extra, Method, Moment
+from holdfast.methods.options import Count
 from holdfast.nets import Net
 
 
@@ -22,7 +23,7 @@ class MIR(Method):
 
     needs_task_ids: ClassVar[bool] = True
 
-    candidates: int = 50
+    candidates: Count = 50
 
     def learn(self, new: Batch, at: Moment) -> tuple[Tensor, Extra]:
         net = at.net

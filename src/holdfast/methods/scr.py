@@ -11,6 +11,7 @@ from holdfast.class_means import nearest_mean
 from holdfast.losses import supcon
 from holdfast.memory import Memory
 from holdfast.methods.base import Method, Scores
+from holdfast.methods.options import Positive
 from holdfast.nets import Net
 
 
@@ -22,7 +23,7 @@ class SCR(Method):
     """
 
     head: Literal["projection"] = "projection"  # type: ignore[assignment]
-    temperature: float = 0.07
+    temperature: Positive = 0.07
     views: Literal[1, 2] = 2  # how often each sample is looked at; the second view differs only with augmentation on
 
     def recall(self, net: Net, new: Batch, memory: Memory, rng: np.random.Generator) -> Mapping[str, Batch]:

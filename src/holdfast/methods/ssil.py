@@ -8,6 +8,7 @@ from torch import Tensor
 from holdfast.batch import Batch
 from holdfast.losses import cross_entropy, distillation
 from holdfast.methods.base import Method
+from holdfast.methods.options import Positive
 from holdfast.nets import Net
 
 
@@ -21,7 +22,7 @@ class SSIL(Method):
     needs_task_ids: ClassVar[bool] = True
 
     distil: bool = False
-    temperature: float = 2.0
+    temperature: Positive = 2.0
 
     @property
     def needs_teacher(self) -> bool:

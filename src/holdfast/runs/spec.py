@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from holdfast.arguments import whole
 from holdfast.errors import InputError
 
 
@@ -30,6 +31,7 @@ class RunSpec:
     def __post_init__(self) -> None:
         if self.memory < 0:
             raise InputError(f"--memory must be 0 or more samples a class, not {self.memory}")
+        whole("seed", self.seed)
         object.__setattr__(self, "probe", tuple(self.probe))  # JSON has lists only
         if not self.lr > 0:
             raise InputError(f"--lr must be above 0, not {self.lr}")

@@ -1,0 +1,46 @@
+"""Numbers that callers give: numpy's are as welcome as Python's, and what is kept is Python's."""
+
+import math
+import numbers
+import sys
+from dataclasses import dataclass
+
+from holdfast.errors import InputError
+
+LARGEST = 2**63 - 1  # what arrays and stores of runs can hold
+FINITE = sys.float_info.max
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Range:
+    least: float = -FINITE
+    above: float = -math.inf
+    most: float = FINITE
+
+    def __contains__(self, number: float) -> bool:
+        return self.least <= number <= self.most and number > self.above
+
+    def __str__(self) -> str:
+        low = f" of {self.least:g} or more" if self.least > -FINITE else ""
+        low += f" above {self.above:g}" if self.above > -math.inf else ""
+        return low + (f" and at most {self.most:g}" if self.most < FINITE else "")
+
+
+ANY, NOT_NEGATIVE, POSITIVE = Range(), Range(least=0), Range(above=0)
+
+
+def whole(name: str, value: object, allowed: Range = NOT_NEGATIVE) -> int:
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or (number := int(value)) not in allowed:
+        raise InputError(f"{name} must be a whole number{allowed}, not {value!r}")
+    if abs(number) > LARGEST:
+        raise InputError(f"{name} must be a whole number{allowed} and below 2**63")
+    return number
+
+
+def real(name: str, value: object, allowed: Range = ANY) -> float:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise InputError(f"{name} must be a number{allowed}, not {value!r}")
+    number = int(value) if isinstance(value, numbers.Integral) else float(value)
+    if number not in allowed:
+        raise InputError(f"{name} must be a finite number{allowed}, not {value!r}")
+    return number

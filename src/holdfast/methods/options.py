@@ -1,0 +1,47 @@
+"""What the options of a method may be: their type hints say it."""
+
+from dataclasses import fields
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from holdfast.arguments import ANY, NOT_NEGATIVE, POSITIVE, Range, real, whole
+from holdfast.errors import InputError, UnknownName
+
+Count = Annotated[int, NOT_NEGATIVE]
+AtLeastOne = Annotated[int, Range(least=1)]
+Weight = Annotated[float, NOT_NEGATIVE]
+Positive = Annotated[float, POSITIVE]
+
+
+def plain_options(method: Any) -> dict[str, Any]:
+    """The options of a method as plain Python, or an InputError that says what one of them may be."""
+    name = type(method).__name__
+    try:
+        hints = get_type_hints(type(method), include_extras=True)
+    except NameError:  # of something that is imported for type checkers only
+        hints = {}
+    values = {field.name: getattr(method, field.name) for field in fields(method)}
+    return {option: _plain(f"{name}: {option}", value, hints.get(option)) for option, value in values.items()}
+
+
+def _plain(option: str, value: Any, hint: Any) -> Any:
+    value = value.item() if isinstance(value, np.generic) else value
+    kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    if value is None and NoneType in kinds:
+        return None
+    kind, *others = (kind for kind in kinds if kind is not NoneType)
+    kind, *said = get_args(kind) if get_origin(kind) is Annotated else (kind,)
+    ranges = [each for each in said if isinstance(each, Range)]
+    if others:
+        return value
+    if get_origin(kind) is Literal and not any(value == c and type(value) is type(c) for c in get_args(kind)):
+        raise UnknownName(f"value of {option}", str(value), map(str, get_args(kind)))
+    if kind is bool and not isinstance(value, bool):
+        raise InputError(f"{option} must be True or False, not {value!r}")
+    if kind is int:
+        return whole(option, value, *ranges or [ANY])
+    if kind is float and (ranges or not isinstance(value, float)):  # without a range, infinite may be meant
+        return real(option, value, *ranges)
+    return value

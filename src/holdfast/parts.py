@@ -1,0 +1,54 @@
+"""What a learner is made of beside numbers, as the caller gives it."""
+
+from collections.abc import Callable, Iterable
+
+import torch
+from torch import nn
+
+from holdfast.arguments import POSITIVE, real
+from holdfast.errors import InputError, UnknownName
+from holdfast.methods.base import Method
+from holdfast.nets import HEADS
+
+MakeOptimizer = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
+
+LR = 0.1
+NOT_FOR_GROWING_HEADS = torch.optim.Adafactor, torch.optim.LBFGS, torch.optim.SparseAdam
+
+
+def check_parts(encoder: object, method: object, augment: object, *, optional: bool = False) -> None:
+    """`optional`: what is None will come from elsewhere."""
+    wanted = {"encoder": (encoder, nn.Module, "an nn.Module"), "method": (method, Method, "a Method such as ERACE()")}
+    for name, (part, kind, what) in wanted.items():
+        if not isinstance(part, kind) and not (optional and part is None):
+            raise InputError(f"{name} must be {what}, not {_described(part)}")
+    if isinstance(method, Method) and method.head not in HEADS:
+        raise UnknownName("head", method.head, HEADS)
+    if augment is not None and not callable(augment):
+        raise InputError(f"augment must be a function of a batch and a generator, not {_described(augment)}")
+
+
+def check_optimizer(lr: float | None, make: object) -> float:
+    """The learning rate of the built-in SGD; it is an error if there would be another optimizer that ignores it."""
+    if make is None:
+        return LR if lr is None else real("lr", lr, POSITIVE)
+    if lr is not None:
+        raise InputError("lr is for the built-in SGD; with an optimizer of your own, give it to that one")
+    if isinstance(make, torch.optim.Optimizer) or not callable(make):
+        example = "optimizer=lambda p: torch.optim.Adam(p, lr=1e-3)"
+        raise InputError(f"optimizer must be a function of the parameters, as in {example}, not {_described(make)}")
+    return LR
+
+
+def optimizer_of(parameters: list[nn.Parameter], lr: float | None, make: MakeOptimizer | None) -> torch.optim.Optimizer:
+    lr = check_optimizer(lr, make)
+    optimizer = torch.optim.SGD(parameters, lr=lr) if make is None else make(parameters)
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise InputError(f"optimizer must return a torch.optim.Optimizer, not {_described(optimizer)}")
+    if isinstance(optimizer, NOT_FOR_GROWING_HEADS):
+        raise InputError(f"{type(optimizer).__name__} cannot train a head that grows; choose another optimizer")
+    return optimizer
+
+
+def _described(given: object) -> str:
+    return f"the class {given.__name__}" if isinstance(given, type) else type(given).__name__

@@ -1,0 +1,86 @@
+"""Numbers that callers give."""
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from holdfast import ERAML, ClassBalanced, Learner, Memory, Reservoir, mlp, slim_resnet18, small_cnn
+from holdfast.arguments import Range, real, whole
+from holdfast.errors import InputError
+
+X = np.random.default_rng(0).standard_normal((6, 4)).astype(np.float32)
+
+
+def learner(number: Any, fraction: Any) -> Learner:
+    """With `number` of everything there is a number of."""
+    return Learner(
+        mlp((number(4),), seed=number(2), width=number(8)),
+        ERAML(replay=number(5), temperature=fraction(0.5)),
+        memory=Reservoir(nbytes=number(1000)),
+        lr=fraction(0.25),
+        seed=number(3),
+        classes=number(4),
+        questions=number(7),
+    )
+
+
+def test_numpys_numbers_are_as_good_as_pythons(tmp_path: Path) -> None:
+    plain, numpys = learner(int, float), learner(np.int64, np.float32)
+    for one in (plain, numpys):
+        one.observe(X, list("aabbcc"))
+        one.ask(X)
+    assert numpys.state_hash() == plain.state_hash()
+    for name, one in {"plain": plain, "numpys": numpys}.items():
+        one.save(tmp_path / name)
+    assert (tmp_path / "plain").read_bytes() == (tmp_path / "numpys").read_bytes()
+    assert Learner.load(tmp_path / "numpys").state_hash() == plain.state_hash()
+
+
+@pytest.mark.parametrize("kind", [Reservoir, ClassBalanced])
+@pytest.mark.parametrize("wrong", [True, 1e6, "100", -1, 2**63, [5]])
+def test_sizes_of_memories_that_cannot_be(kind: type[Memory], wrong: Any) -> None:
+    for size in ({"capacity": wrong}, {"nbytes": wrong}):
+        with pytest.raises(InputError, match=r"^memory: .* must be a whole number of 0 or more"):
+            kind(**size)
+
+
+@pytest.mark.parametrize("net", [mlp, small_cnn, slim_resnet18])
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"shape": 32}, r"shape must be that of one sample, as in \(8,\)"),
+        ({"shape": "32"}, "shape"),
+        ({"shape": (1, 32, 32.0)}, "shape must be a whole number of 1 or more, not 32.0"),
+        ({"shape": (-1, 32, 32)}, "shape"),
+        ({"width": 0}, "width must be a whole number of 1 or more"),
+        ({"seed": "a"}, "seed must be a whole number"),
+    ],
+)
+def test_nets_that_cannot_be(net: Any, wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        net(**{"shape": (1, 32, 32), **wrong})
+
+
+@pytest.mark.parametrize("value", [2.0, "2", None, True, np.bool_(True), np.float64(2), 0, -1, np.array([2])])
+def test_what_is_no_whole_number_of_1_or_more(value: object) -> None:
+    with pytest.raises(InputError, match=r"^size must be a whole number of 1 or more, not "):
+        whole("size", value, Range(least=1))
+
+
+@pytest.mark.parametrize("value", ["2", None, True, np.bool_(True), 0, 3, float("nan"), float("inf"), 10**400, 1j])
+def test_what_is_no_number_above_0_and_at_most_2(value: object) -> None:
+    with pytest.raises(InputError, match="number above 0 and at most 2, not "):
+        real("share", value, Range(above=0, most=2))
+
+
+@pytest.mark.parametrize(("value", "plain"), [(1, 1), (0.5, 0.5), (np.float16(0.5), 0.5), (Fraction(1, 4), 0.25)])
+def test_numbers_become_plain(value: object, plain: float) -> None:
+    number = real("share", value)
+    assert number == plain and type(number) is type(plain)
+
+
+def test_an_int_stays_one() -> None:
+    assert type(whole("size", np.uint8(3))) is int
