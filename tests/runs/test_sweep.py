@@ -81,6 +81,27 @@ def test_a_run_that_fails_does_not_stop_the_others(npz: str, tmp_path: Path, sto
     assert sweep.missing() == [broken, killed]
 
 
+GOES = """
+from pathlib import Path
+from holdfast import ER
+
+class Goes(ER):
+    def loss(self, net, new, old=None):
+        Path(__file__).unlink()
+        raise RuntimeError("as it must")
+"""
+
+
+def test_a_methods_file_may_vanish_while_it_is_at_work(npz: str, tmp_path: Path, store: Store) -> None:
+    file = tmp_path / "goes.py"
+    file.write_text(GOES)
+    goes, fine = grid(stream=npz, method=[f"{file}:Goes", "er"], seeds=1)
+    sweep = Sweep([goes, fine], store, tmp_path)
+    sweep.run(Local(tmp_path, 1))
+    assert sweep.failed() == [goes] and sweep.done() == [fine]
+    assert goes.title == "goes.py:Goes"
+
+
 def test_ctrl_c_saves_and_the_next_time_goes_on(slow: RunSpec, tmp_path: Path, store: Store) -> None:
     def interrupt(event: Event) -> None:
         if isinstance(event, Advanced):

@@ -66,15 +66,14 @@ class Sweep:
 
     def rows(self) -> list[Record]:
         """Records without their evaluations, of the runs that are done."""
-        rows = {row["id"]: row for row in self.store.rows()}
-        return [rows[self.ids[spec]] for spec in self.done()]
+        return list(self._rows().values())
 
     def records(self) -> list[Record]:
         return [self.store.record(self.ids[spec]) for spec in self.done()]
 
     def by_other_code(self) -> int:
         """How many records were made by another version of the code than this one."""
-        return sum(row["code"] != code_hash(row["method"]) for row in self.rows())
+        return sum(row["code"] != code_hash(spec.method) for spec, row in self._rows().items())
 
     def forget(self, specs: Sequence[RunSpec]) -> None:
         """`run` will do them again from their beginning."""
@@ -149,6 +148,10 @@ class Sweep:
         else:
             record = {**spec.as_json(), "title": spec.title, "code": code_hash(spec.method)}
             self.store.keep(run, record, status="failed", why=event.why)
+
+    def _rows(self) -> dict[RunSpec, Record]:
+        rows = {row["id"]: row for row in self.store.rows()}
+        return {spec: rows[self.ids[spec]] for spec in self.done()}
 
     def _with(self, status: str | None) -> list[RunSpec]:
         found = self.store.status(self.ids.values())
