@@ -198,6 +198,7 @@ def test_only_what_is_asked_for_is_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        (["T1", "--seeds", "100000"], "runs; one command does 100,000 at most"),
         (["T10"], "unknown table or figure 'T10': did you mean 'T1'?"),
         (["T1", "--only", "methd=er"], "did you mean 'method'?"),
         (["T1", "--only", "er"], "field=value"),

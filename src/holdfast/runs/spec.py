@@ -31,6 +31,9 @@ class RunSpec:
         if self.memory < 0:
             raise InputError(f"--memory must be 0 or more samples a class, not {self.memory}")
         object.__setattr__(self, "probe", tuple(self.probe))  # JSON has lists only
+        for name in ("memory", "seed", "eval_every"):
+            if abs(getattr(self, name)) >= 2**63:
+                raise InputError(f"{name} must be below 2**63: a store of runs holds no more")
         if not self.lr > 0:
             raise InputError(f"--lr must be above 0, not {self.lr}")
 
