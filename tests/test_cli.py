@@ -50,6 +50,7 @@ def test_run_ends_with_a_table_a_picture_and_records(own: list[str], capsys: pyt
     shown = capsys.readouterr().out
     assert "er-ace:head=linear" in shown
     assert "±" in shown
+    assert "the plain net's answer on 100.0 % of 120 test samples" in shown
     assert Path("out/anytime.png").read_bytes().startswith(b"\x89PNG")
     records = json.loads(Path("all.json").read_text())
     assert [(r["method"], r["seed"]) for r in records] == [("er", 0), ("er-ace", 0), ("er", 1), ("er-ace", 1)]
