@@ -62,18 +62,15 @@ def do_missing(specs: Sequence[RunSpec], options: argparse.Namespace, console: C
     sinks = Sinks(options.log, options.out, plans.ids)
     backend = _backend(options, plans)
     store.open()
-    if options.fresh:
-        plans.forget(list(plans.ids))
-    if options.retry_failed:
-        plans.forget(plans.failed())
-    _say_what_is_there(console, plans)
-    with sinks, Live(console, plans.missing()) as live:
+    repeat = list(plans.ids) if options.fresh else plans.failed() if options.retry_failed else []
+    _say_what_is_there(console, plans, repeat)
+    with sinks, Live(console, plans.to_do(repeat)) as live:
 
         def show(event: Event) -> None:
             live.show(event)
             sinks.show(event)
 
-        plans.run(backend, show)
+        plans.run(backend, show, repeat)
     if options.json:
         files.output(options.json, json.dumps(plans.records(), separators=(",", ":")).encode())
     return plans
@@ -110,12 +107,12 @@ def _backend(options: argparse.Namespace, plans: Sweep) -> Backend:
     )
 
 
-def _say_what_is_there(console: Console, plans: Sweep) -> None:
-    if done := len(plans.done()):
+def _say_what_is_there(console: Console, plans: Sweep, repeat: Sequence[RunSpec]) -> None:
+    if done := len(set(plans.done()).difference(repeat)):
         others = plans.by_other_code()
         note = f", {others} of them by another version of the code" if others else ""
         console.print(f"{done} of {len(plans.ids)} runs are in {plans.store.file} already{note} (--fresh repeats them)")
-    if failed := len(plans.failed()):
+    if failed := len(set(plans.failed()).difference(repeat)):
         console.print(f"{failed} of {len(plans.ids)} runs failed before (--retry-failed repeats them)")
 
 
