@@ -50,6 +50,7 @@ def test_run_ends_with_a_table_a_picture_and_records(own: list[str], capsys: pyt
     shown = capsys.readouterr().out
     assert "er-ace:head=linear" in shown
     assert "±" in shown
+    assert "the plain net's answer on 100.0 % of 120 test samples" in shown
     assert Path("out/anytime.png").read_bytes().startswith(b"\x89PNG")
     records = json.loads(Path("all.json").read_text())
     assert [(r["method"], r["seed"]) for r in records] == [("er", 0), ("er-ace", 0), ("er", 1), ("er-ace", 1)]
@@ -218,6 +219,21 @@ def test_runs_are_listed_shown_exported_and_removed(own: list[str], capsys: pyte
     assert "0 runs taken in, 1 were there already" in capsys.readouterr().out
     assert main([*own, "--seeds", "2", "--method", "er"]) == 0
     assert "2 of 2 runs are in out/runs.sqlite already" in capsys.readouterr().out
+
+
+def test_records_outlive_the_file_of_their_method(own: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    Path("own.py").write_text("from holdfast import ER\nclass Own(ER): needs_task_ids = True\n")
+    assert main([*own, "--seeds", "1", "--method", "own.py:Own"]) == 0
+    Path("elsewhere").mkdir()
+    Path("own.py").rename("elsewhere/own.py")
+    assert main([*own, "--seeds", "1", "--method", "elsewhere/own.py:Own"]) == 0
+    assert "1 of 1 runs are in out/runs.sqlite already (--fresh" in capsys.readouterr().out
+    Path("elsewhere/own.py").unlink()
+    (run,) = (row["id"] for row in Store(Path("out/runs.sqlite")).rows())
+    for words in ("list", "show 0", "export --csv runs.csv --json runs.json", "import runs.json"):
+        assert main(["runs", *words.replace(" 0", f" {run}").split(), "--out", "out"]) == 0
+    assert "own.py:Own†" in capsys.readouterr().out
+    assert main(["report", "out"]) == 0
 
 
 @pytest.mark.parametrize(

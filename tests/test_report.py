@@ -86,7 +86,11 @@ def test_paired_comparison_over_shared_seeds() -> None:
     test = scipy.stats.ttest_rel([3.0, 5.0, 4.0], [1.0, 2.5, 3.0]).confidence_interval(0.95)
     assert found is not None and found.n == 3
     assert [found.low, found.high] == pytest.approx([test.low, test.high], abs=1e-6)
+    assert paired({**ours, 3: None, 4: 1.0}, {**others, 3: 5.0, 4: None}) == found, (
+        "a value that is missing pairs with none"
+    )
     assert paired({0: 1.0}, {1: 1.0}) is None
+    assert paired({0: 1.0, 1: None}, {0: None, 1: 1.0}) is None
     single = paired({0: 1.5}, {0: 1.0})
     assert single is not None and (single.n, single.difference, single.low) == (1, 0.5, None)
 

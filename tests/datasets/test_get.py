@@ -133,6 +133,15 @@ def test_sources_that_are_not_the_data_are_refused(tmp_path: Path, root: Path) -
     assert visible(root) == []
 
 
+def test_a_source_that_is_not_there_is_a_mistake_also_where_the_data_are(tmp_path: Path, root: Path) -> None:
+    said: list[str] = []
+    get.get("cifar100", root, say=said.append)
+    with pytest.raises(DataError, match="nowhere does not exist: give cifar"):
+        get.get("cifar100", root, tmp_path / "nowhere", say=said.append)
+    get.get("cifar100", root, tmp_path / "origin", say=said.append)
+    assert len(said) == 2 and said[1].endswith(f"verified; {tmp_path / 'origin'} was not needed")
+
+
 def test_fashion_needs_no_getting(tmp_path: Path) -> None:
     said: list[str] = []
     get.get("fashion", tmp_path / "root", say=said.append)

@@ -282,7 +282,9 @@ def test_a_mistake_in_the_folders_is_named_and_leaves_nothing(
 @pytest.mark.parametrize("source", ["nowhere", "file"])
 def test_a_source_that_is_no_folder_is_refused(tmp_path: Path, root: Path, source: str) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(DataError, match=f"{source} is not a folder: give a folder with images/ and train.csv"):
+    with pytest.raises(
+        DataError, match=rf"{source} (does not exist|is not a folder): give a folder with images/ and train.csv"
+    ):
         get.get("mini-imagenet", root, tmp_path / source)
 
 

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -14,9 +15,11 @@ from holdfast.cli import main
 from holdfast.paper.command import ARTIFACTS
 from holdfast.paper.figures import FIGURES
 from holdfast.paper.published import cells
+from holdfast.paper.sections import by_seed
 from holdfast.paper.setting import Setting
 from holdfast.paper.tables import TABLES
-from holdfast.runs.store import Store
+from holdfast.report.statistics import paired
+from holdfast.runs.store import Record, Store
 
 
 @pytest.fixture(scope="module")
@@ -159,6 +162,24 @@ def test_a_cell_says_whether_augmented_runs_were_better(there: dict[bool, list[f
     assert f"| ER | {shown} | 32.1" in table.markdown(found)
 
 
+def test_values_are_paired_by_seed_where_one_run_has_none() -> None:
+    forgetting: dict[str, dict[int, float | None]] = {
+        "er": {0: None, 1: 0.3, 2: 0.5},
+        "er-aml": {0: 0.9, 1: 0.1, 2: 0.2},
+    }
+
+    def found(setting: Setting) -> list[Record]:
+        values = forgetting.get(setting.method, {}) if setting.memory == 20 else {}
+        return [{"id": f"{setting.method}{seed}", "acc": 0.5, "forgetting": each} for seed, each in values.items()]
+
+    table = replace(TABLES["T7"], measures=["forgetting"])
+    cells = [cell for cell in table.cells(found) if cell.values]
+    assert [cell.runs for cell in cells] == [["er1", "er2"], ["er-aml0", "er-aml1", "er-aml2"]]
+    seeds = {f"{method}{seed}": seed for method in forgetting for seed in range(3)}
+    pairs = paired(*(by_seed(cell, seeds) for cell in cells))
+    assert pairs is not None and pairs.n == 2 and pairs.difference == pytest.approx(25)
+
+
 def test_a_picture_that_cannot_be_written_is_one_line(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (store / "paper" / "F8-miniature.png").mkdir(parents=True)
     assert main(["paper", "F8", "--quick", "--seeds", "1", "--render", "--out", str(store)]) == 2
@@ -177,6 +198,7 @@ def test_only_what_is_asked_for_is_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        (["T1", "--seeds", "100000"], "runs; one command does 100,000 at most"),
         (["T10"], "unknown table or figure 'T10': did you mean 'T1'?"),
         (["T1", "--only", "methd=er"], "did you mean 'method'?"),
         (["T1", "--only", "er"], "field=value"),

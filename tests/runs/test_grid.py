@@ -54,6 +54,13 @@ def test_a_file_holds_common_choices_and_grids_of_their_own(tmp_path: Path) -> N
         ("lr = [0.0]", "above 0"),
         ("grid = 3", "[[grid]]"),
         ("method = ", "cannot be read as TOML"),
+        ("seeds = 1000000000", "that would be 1,000,000,000 runs; one command does 100,000 at most"),
+        ("seeds = 40_000\nmethod = ['er', 'er-ace', 'er-aml']", "that would be 120,000 runs"),
+        ("seeds = 40_000\nmethod = 'er'\n[[grid]]\n[[grid]]\n[[grid]]", "that would be 120,000 runs"),
+        (f"memory = {'[' * 60_000}", "nested too deeply"),
+        (f"memory = {'[' * 90}1{']' * 90}", "memory must be of type int, not [[[[[[[...]]]]]]]"),
+        (f"seeds = {'9' * 5000}", "cannot be read as TOML"),
+        (f"stream = '{'x' * 2**16}'", "more than 65,536 bytes"),
     ],
 )
 def test_mistakes_in_a_file_are_named(text: str, said: str, tmp_path: Path) -> None:

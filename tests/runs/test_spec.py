@@ -27,7 +27,10 @@ def test_broken_options(text: str) -> None:
         parse_method(text)
 
 
-@pytest.mark.parametrize("wrong", [{"memory": -1}, {"lr": 0.0}, {"lr": float("nan")}, {"seed": -1}, {"seed": 2**63}])
+@pytest.mark.parametrize(
+    "wrong",
+    [{"memory": -1}, {"lr": 0.0}, {"lr": float("nan")}, {"seed": -1}, {"seed": 2**63}, {"eval_every": 10**30}],
+)
 def test_impossible_numbers(wrong: dict[str, float]) -> None:
     with pytest.raises(InputError, match="must be"):
         RunSpec(stream="fashion", method="er", **wrong)  # type: ignore[arg-type]

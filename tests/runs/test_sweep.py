@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from holdfast.claims import Claims
+from holdfast.cli import main
 from holdfast.errors import InUse
 from holdfast.runs.grid import grid
 from holdfast.runs.local import Local
@@ -81,6 +82,27 @@ def test_a_run_that_fails_does_not_stop_the_others(npz: str, tmp_path: Path, sto
     assert sweep.missing() == [broken, killed]
 
 
+GOES = """
+from pathlib import Path
+from holdfast import ER
+
+class Goes(ER):
+    def loss(self, net, new, old=None):
+        Path(__file__).unlink()
+        raise RuntimeError("as it must")
+"""
+
+
+def test_a_methods_file_may_vanish_while_it_is_at_work(npz: str, tmp_path: Path, store: Store) -> None:
+    file = tmp_path / "goes.py"
+    file.write_text(GOES)
+    goes, fine = grid(stream=npz, method=[f"{file}:Goes", "er"], seeds=1)
+    sweep = Sweep([goes, fine], store, tmp_path)
+    sweep.run(Local(tmp_path, 1))
+    assert sweep.failed() == [goes] and sweep.done() == [fine]
+    assert goes.title == "goes.py:Goes"
+
+
 def test_ctrl_c_saves_and_the_next_time_goes_on(slow: RunSpec, tmp_path: Path, store: Store) -> None:
     def interrupt(event: Event) -> None:
         if isinstance(event, Advanced):
@@ -119,9 +141,10 @@ HOLD = """
 import sys, time
 from pathlib import Path
 from holdfast.claims import Claims
+from holdfast.cli import main
 
 claims = Claims(Path(sys.argv[1]))
-claims.take({"b": "the second"})
+claims.take({sys.argv[2]: "the second"})
 print("held", flush=True)
 time.sleep(600)
 """
@@ -129,7 +152,7 @@ time.sleep(600)
 
 def test_what_another_process_is_at_is_refused_with_its_pid_and_free_when_it_is_killed(tmp_path: Path) -> None:
     file = tmp_path / "claims"
-    with subprocess.Popen([sys.executable, "-c", HOLD, str(file)], stdout=subprocess.PIPE, text=True) as other:
+    with subprocess.Popen([sys.executable, "-c", HOLD, str(file), "b"], stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None and other.stdout.readline() == "held\n"
         with Claims(file) as claims:
             with pytest.raises(InUse, match=f"the second is in use by process {other.pid};"):
@@ -138,3 +161,25 @@ def test_what_another_process_is_at_is_refused_with_its_pid_and_free_when_it_is_
             other.kill()
             other.wait()
             claims.take({"a": "the first", "b": "the second"})
+
+
+def test_runs_are_repeated_only_where_no_other_process_is_at_them(
+    npz: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A command that is refused has changed nothing."""
+    command = ["run", "--stream", npz, "--method", "er", "--seeds", "2", "--out", str(tmp_path), "--fresh"]
+    assert main(command) == 0
+    store = Store(tmp_path / "runs.sqlite")
+    before = {row["seed"]: store.record(row["id"]) for row in store.rows()}
+    hold = [sys.executable, "-c", HOLD, str(tmp_path / "runs.claims"), before[1]["id"]]
+    with subprocess.Popen(hold, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None and other.stdout.readline() == "held\n"
+        try:
+            refused = main(command)
+        finally:
+            other.kill()
+    assert refused == 2
+    assert f"er seed 1 is in use by process {other.pid}" in capsys.readouterr().err
+    assert {row["seed"]: store.record(row["id"]) for row in store.rows()} == before
+    assert main(command) == 0
+    assert all(row["seconds"] != before[row["seed"]]["seconds"] for row in store.rows())

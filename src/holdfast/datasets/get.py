@@ -57,12 +57,14 @@ def get(name: str, root: Path, source: str | Path | None = None, say: Callable[[
         say(f"{name} is part of holdfast: there is nothing to get")
         return
     layout = mini_imagenet.LAYOUT if name == mini_imagenet.LAYOUT.name else LAYOUTS[name]
+    if source is not None and not Path(source).exists():
+        raise DataError(f"{source} does not exist: give {to_bring(layout)}")
     try:
         root.mkdir(parents=True, exist_ok=True)
         with only_one(root / f".{name}.lock", lambda: say(f"waiting for another get of {name}")):
             if (root / layout.folder).exists():
                 if not (wrong := fault(layout, root)):
-                    say(f"{name} is already in {root}, verified")
+                    say(f"{name} is already in {root}, verified" + (f"; {source} was not needed" if source else ""))
                     return
                 say(f"{wrong}; replacing it")
             with staging_folder(root / f".{name}.partial") as staging:
@@ -75,6 +77,12 @@ def get(name: str, root: Path, source: str | Path | None = None, say: Callable[[
     say(f"{name} is in {root}, from {origin}, verified")
 
 
+def to_bring(layout: AnyLayout) -> str:
+    if isinstance(layout, mini_imagenet.Layout):
+        return layout.to_bring
+    return f"{ARCHIVES[layout.name].file} or a folder that holds {layout.folder}"
+
+
 def bring(layout: AnyLayout, root: Path, staging: Path, source: Path | None, say: Callable[[str], None]) -> str:
     """Put the dataset's folder into `staging`; returns where it came from."""
     if isinstance(layout, mini_imagenet.Layout):
@@ -84,12 +92,10 @@ def bring(layout: AnyLayout, root: Path, staging: Path, source: Path | None, say
     archive = ARCHIVES[layout.name]
     if source.is_dir():
         copy(layout, source, staging)
-    elif source.is_file():
+    else:
         if (found := md5_of(source)) != archive.md5:
             raise DataError(f"{source} has the md5 {found}; the official {archive.file} has {archive.md5}")
         unpack(source, staging)
-    else:
-        raise DataError(f"{source} does not exist: give {archive.file} or a folder that holds {layout.folder}")
     return str(source)
 
 

@@ -21,6 +21,7 @@ from holdfast.paper.table import PaperTable
 from holdfast.paper.tables import TABLES
 from holdfast.runs.archive import opened
 from holdfast.runs.command import do_missing, say_what_is_missing, terminal_for
+from holdfast.runs.grid import check_number
 from holdfast.runs.match import Alike, kind
 from holdfast.runs.spec import RunSpec
 from holdfast.runs.store import Record, Store
@@ -42,11 +43,15 @@ def paper(options: argparse.Namespace) -> int:
         raise InputError(f"--seeds must be 1 or more, not {options.seeds}")
     wanted = _only(options.only)
     picks = tuned.needed(options.out, miniature=options.quick) if options.tuned else {}
-    specs: dict[Setting, list[RunSpec]] = {
-        setting: setting.specs(options.seeds, quick=options.quick, picks=picks)
+    settings = [
+        setting
         for name in names
         for setting in ARTIFACTS[name].settings()
         if all(value in setting.said(field) for field, value in wanted.items())
+    ]
+    check_number(len(set(settings)) * options.seeds)
+    specs: dict[Setting, list[RunSpec]] = {
+        setting: setting.specs(options.seeds, quick=options.quick, picks=picks) for setting in settings
     }
     if not specs:
         raise InputError(f"--only {','.join(options.only)}: nothing of {', '.join(names)} is like that")

@@ -97,7 +97,7 @@ def _section(
             line.title,
             [MEASURES[measure][0] for measure in measures],
             rows,
-            compare({title: _by_seed(of_row[0], seeds) for title, of_row in rows if of_row[0].values}),
+            compare({title: by_seed(of_row[0], seeds) for title, of_row in rows if of_row[0].values}),
         )
         for line, measures, rows in artifact.parts(cells)
     ]
@@ -105,5 +105,5 @@ def _section(
     return Section(*head, columns=columns, notes=notes)
 
 
-def _by_seed(cell: Cell, seeds: Mapping[str, int]) -> dict[int, float]:
-    return {seeds[run]: value for run, value in zip(cell.runs, cell.values, strict=False)}
+def by_seed(cell: Cell, seeds: Mapping[str, int]) -> dict[int, float]:
+    return {seeds[run]: value for run, value in zip(cell.runs, cell.values, strict=True)}

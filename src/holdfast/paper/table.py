@@ -47,7 +47,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Cell:
-    """A number of ours, with the runs it comes from, and the published one."""
+    """A number of ours, with the run that each value comes from, and the published one."""
 
     row: str
     column: str
@@ -108,12 +108,13 @@ class PaperTable:
             for column in self.columns:
                 choice, records = _better({setting: found(setting) for setting in self._settings(row, column)})
                 for measure in self.measures:
-                    values = [value for record in records if (value := MEASURES[measure][1](record)) is not None]
+                    measured = [(record["id"], MEASURES[measure][1](record)) for record in records]
+                    runs = [run for run, value in measured if value is not None]
+                    values = [value for _, value in measured if value is not None]
                     what: dict[str, Any] = (
                         {"dataset": "cifar10", "augment": False} | dict(row.settings) | dict(column.settings)
                     )
                     paper = published(self.name, measure, **what)
-                    runs = [record["id"] for record in records]
                     beside = choice if measure == "acc" else ""
                     yield Cell(row.title, column.title, measure, values, runs, paper, comparable, beside)
 

@@ -18,6 +18,7 @@ from holdfast.paper.command import ARTIFACTS
 from holdfast.paper.setting import PICKS, SAME_PICK_AS, HyperParameters, Setting
 from holdfast.report.statistics import show
 from holdfast.runs.command import do_missing, say_what_is_missing, terminal_for
+from holdfast.runs.grid import check_number
 from holdfast.runs.spec import RunSpec, command
 from holdfast.runs.store import Record
 from holdfast.runs.sweep import Sweep
@@ -107,6 +108,7 @@ class Tried:
 def tune(options: argparse.Namespace) -> int:
     to_do = searches(options)
     tuned.read(options.out)  # a damaged file is found before days of runs, not after
+    check_number(sum(len(search.combinations()) * len(search.settings) * search.seeds for search in to_do))
     runs = [run for search in to_do for run in search.runs()]
     console = terminal_for(options)
     plans = do_missing(sorted(runs, key=lambda run: run.seed), options, console)

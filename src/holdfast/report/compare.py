@@ -14,7 +14,7 @@ class Comparison:
     rows: list[tuple[str, list[Paired | None]]]
 
 
-def compare(values: Mapping[str, Mapping[int, float]]) -> Comparison | None:
+def compare(values: Mapping[str, Mapping[int, float | None]]) -> Comparison | None:
     """Values by title and seed; None where there is nothing to compare."""
     rows = [
         (title, [paired(ours, theirs) if other != title else None for other, theirs in values.items()])

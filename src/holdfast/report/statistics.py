@@ -49,16 +49,17 @@ class Paired:
     high: float | None
 
 
-def paired(ours: Mapping[int, float], others: Mapping[int, float]) -> Paired | None:
-    """Values by seed; None if no seed is shared."""
-    shared = sorted(ours.keys() & others.keys())
-    if not shared:
+def paired(ours: Mapping[int, float | None], others: Mapping[int, float | None]) -> Paired | None:
+    """Values by seed, None where one is missing; the result is None if no seed has a value on both sides."""
+    pairs = [(value, others.get(seed)) for seed, value in sorted(ours.items())]
+    differences = [a - b for a, b in pairs if a is not None and b is not None]
+    if not differences:
         return None
-    mean, error = mean_and_error([ours[seed] - others[seed] for seed in shared])
+    mean, error = mean_and_error(differences)
     if error is None:
         return Paired(1, mean, None, None)
-    reach = error * student_t(len(shared) - 1)
-    return Paired(len(shared), mean, mean - reach, mean + reach)
+    reach = error * student_t(len(differences) - 1)
+    return Paired(len(differences), mean, mean - reach, mean + reach)
 
 
 def student_t(freedom: int) -> float:

@@ -25,6 +25,8 @@ from holdfast.runs.sweep import Backend, Sweep
 from holdfast.runs.work import Event
 from holdfast.sinks import Sinks
 
+SAMPLES_COMPARED = 500  # at most: what Evaluator.agreement looks at
+
 
 def run(options: argparse.Namespace) -> int:
     return carry_out(chosen(options), options)
@@ -61,18 +63,15 @@ def do_missing(specs: Sequence[RunSpec], options: argparse.Namespace, console: C
     sinks = Sinks(options.log, options.out, plans.ids)
     backend = _backend(options, plans)
     store.open()
-    if options.fresh:
-        plans.forget(list(plans.ids))
-    if options.retry_failed:
-        plans.forget(plans.failed())
-    _say_what_is_there(console, plans)
-    with sinks, Live(console, plans.missing()) as live:
+    repeat = list(plans.ids) if options.fresh else plans.failed() if options.retry_failed else []
+    _say_what_is_there(console, plans, repeat)
+    with sinks, Live(console, plans.to_do(repeat)) as live:
 
         def show(event: Event) -> None:
             live.show(event)
             sinks.show(event)
 
-        plans.run(backend, show)
+        plans.run(backend, show, repeat)
     if options.json:
         files.output(options.json, json.dumps(plans.records(), separators=(",", ":")).encode())
     return plans
@@ -109,12 +108,12 @@ def _backend(options: argparse.Namespace, plans: Sweep) -> Backend:
     )
 
 
-def _say_what_is_there(console: Console, plans: Sweep) -> None:
-    if done := len(plans.done()):
+def _say_what_is_there(console: Console, plans: Sweep, repeat: Sequence[RunSpec]) -> None:
+    if done := len(set(plans.done()).difference(repeat)):
         others = plans.by_other_code()
         note = f", {others} of them by another version of the code" if others else ""
         console.print(f"{done} of {len(plans.ids)} runs are in {plans.store.file} already{note} (--fresh repeats them)")
-    if failed := len(plans.failed()):
+    if failed := len(set(plans.failed()).difference(repeat)):
         console.print(f"{failed} of {len(plans.ids)} runs failed before (--retry-failed repeats them)")
 
 
@@ -122,8 +121,10 @@ def _show_results(console: Console, plans: Sweep, options: argparse.Namespace) -
     done = plans.rows()
     if done:
         console.print(summary(done))
-        worst = min(row["fast_path_agreement"] for row in done)
-        console.print(f"fast evaluation path: the plain net's answer on {100 * worst:.1f} % of 500 test samples")
+        worst = min(zip(plans.done(), done, strict=True), key=lambda pair: float(pair[1]["fast_path_agreement"]))
+        samples = min(SAMPLES_COMPARED, len(plans.sources[worst[0].stream].dataset.test_y))
+        share = f"{100 * worst[1]['fast_path_agreement']:.1f} %"
+        console.print(f"fast evaluation path: the plain net's answer on {share} of {samples} test samples")
         _draw(console, plans.records(), options.out)
 
 

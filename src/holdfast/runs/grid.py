@@ -1,12 +1,17 @@
 """Which runs a table of choices means: the cross product of all that `holdfast run` accepts."""
 
 import itertools
+import math
+import reprlib
 import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from holdfast.errors import InputError, UnknownName
 from holdfast.runs.spec import RunSpec, parse_method
+
+MOST_RUNS = 100_000  # of one command
+MOST_BYTES = 2**16  # of a grid
 
 
 class Choice(NamedTuple):
@@ -43,22 +48,43 @@ def grid(**chosen: Any) -> list[RunSpec]:
         if name not in CHOICES:
             raise UnknownName("choice", name, [*CHOICES, "seeds"])
     axes = [_values(name, chosen[name]) if name in chosen else _listed(CHOICES[name].default) for name in CHOICES]
+    check_number(math.prod(map(len, axes)))
     return [_spec(**dict(zip(CHOICES, values, strict=True))) for values in itertools.product(*axes)]
+
+
+def check_number(runs: int) -> None:
+    """Before they are laid out: a slip of the pen could ask for more than there is room for."""
+    if runs > MOST_RUNS:
+        raise InputError(f"that would be {runs:,} runs; one command does {MOST_RUNS:,} at most")
 
 
 def read(file: Path) -> list[RunSpec]:
     """A grid as TOML: choices, and `[[grid]]` tables that each add a cross product of their own to these."""
-    try:
-        common = tomllib.loads(file.read_text())
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InputError(f"{file} cannot be read as TOML: {error}") from error
+    common = _toml(file)
     parts = common.pop("grid", [{}])
     if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
         raise InputError(f"{file}: begin each grid with [[grid]]")
     try:
-        return [spec for part in parts for spec in grid(**_plain(common | part))]
+        specs: list[RunSpec] = []
+        for part in parts:
+            specs += grid(**_plain(common | part))
+            check_number(len(specs))
+        return specs
     except InputError as error:
         raise InputError(f"{file}: {error}") from error
+
+
+def _toml(file: Path) -> dict[str, Any]:
+    try:
+        with file.open("rb") as opened:
+            content = opened.read(MOST_BYTES + 1)
+        if len(content) <= MOST_BYTES:
+            return tomllib.loads(content.decode())
+    except RecursionError:
+        raise InputError(f"{file} cannot be read as TOML: it is nested too deeply") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{file} cannot be read as TOML: {error}") from error
+    raise InputError(f"{file} is no grid: it has more than {MOST_BYTES:,} bytes")
 
 
 def _plain(choices: dict[str, Any]) -> dict[str, Any]:
@@ -67,7 +93,8 @@ def _plain(choices: dict[str, Any]) -> dict[str, Any]:
 
 def _first(seeds: object) -> list[int]:
     if type(seeds) is not int or seeds < 1:
-        raise InputError(f"--seeds must be 1 or more, not {seeds!r}")
+        raise InputError(f"--seeds must be 1 or more, not {reprlib.repr(seeds)}")
+    check_number(seeds)
     return list(range(seeds))
 
 
@@ -81,7 +108,7 @@ def _values(name: str, given: Any) -> list[Any]:
         raise InputError(f"{name} has no value; leave it out or give one")
     for value in values:
         if type(value) is not kind and not (kind is float and type(value) is int):
-            raise InputError(f"{name} must be of type {kind.__name__}, not {value!r}")
+            raise InputError(f"{name} must be of type {kind.__name__}, not {reprlib.repr(value)}")
     return [kind(value) for value in values]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.arguments import whole
-from holdfast.errors import InputError
+from holdfast.errors import HoldfastError, InputError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,9 +29,8 @@ class RunSpec:
     probe: tuple[str, ...] = ()  # what is measured beside
 
     def __post_init__(self) -> None:
-        if self.memory < 0:
-            raise InputError(f"--memory must be 0 or more samples a class, not {self.memory}")
-        whole("seed", self.seed)
+        for name in ("memory", "seed", "eval_every"):
+            whole(f"--{name.replace('_', '-')}", getattr(self, name))
         object.__setattr__(self, "probe", tuple(self.probe))  # JSON has lists only
         if not self.lr > 0:
             raise InputError(f"--lr must be above 0, not {self.lr}")
@@ -47,11 +46,18 @@ class RunSpec:
         return asdict(self)
 
 
-@cache
 def _mark(method: str) -> str:
+    try:
+        return "†" if _is_told_the_task(method) else ""
+    except HoldfastError:  # a title is no place to complain: the method's file may be gone
+        return ""
+
+
+@cache
+def _is_told_the_task(method: str) -> bool:
     from holdfast.methods import find
 
-    return "†" if find(method).needs_task_ids else ""
+    return find(method).needs_task_ids
 
 
 def parse_method(text: str) -> tuple[str, dict[str, str]]:
@@ -73,12 +79,15 @@ def command() -> str:
 
 
 def code_hash(method: str) -> str:
-    """The identity of the code behind a record: this package, and the user's file if the method is in one."""
+    """The identity of the code behind a record: this package, and the user's file if the method is in one.
+
+    A file that is gone counts as empty.
+    """
     from holdfast.methods import file_of
 
     file = file_of(method)
     code = _package().copy()
-    code.update(file.read_bytes() if file else b"")
+    code.update(file.read_bytes() if file and file.is_file() else b"")
     return code.hexdigest()[:12]
 
 

@@ -1,7 +1,7 @@
 """Many runs: what is in the store is not repeated, what was begun goes on, what fails does not stop the others."""
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -67,29 +67,34 @@ class Sweep:
 
     def rows(self) -> list[Record]:
         """Records without their evaluations, of the runs that are done."""
-        rows = {row["id"]: row for row in self.store.rows()}
-        return [rows[self.ids[spec]] for spec in self.done()]
+        return list(self._rows().values())
 
     def records(self) -> list[Record]:
         return [self.store.record(self.ids[spec]) for spec in self.done()]
 
     def by_other_code(self) -> int:
         """How many records were made by another version of the code than this one."""
-        return sum(row["code"] != code_hash(row["method"]) for row in self.rows())
+        return sum(row["code"] != code_hash(spec.method) for spec, row in self._rows().items())
 
-    def forget(self, specs: Sequence[RunSpec]) -> None:
+    def forget(self, specs: Collection[RunSpec]) -> None:
         """`run` will do them again from their beginning."""
-        self.store.remove([self.ids[spec] for spec in specs if spec not in set(self.missing())])
+        missing = set(self.missing())
+        self.store.remove([self.ids[spec] for spec in specs if spec not in missing])
         for spec in specs:
             self._snapshot(spec).unlink(missing_ok=True)
 
-    def run(self, backend: Backend, show: Show = lambda event: None) -> None:
-        """Does what is missing. Ctrl-C stops it; nothing that was done is lost."""
+    def to_do(self, repeat: Collection[RunSpec] = ()) -> list[RunSpec]:
+        """What is missing, and what is to be repeated."""
+        asked = {*self.missing(), *repeat}
+        return [spec for spec in self.ids if spec in asked]
+
+    def run(self, backend: Backend, show: Show = lambda event: None, repeat: Collection[RunSpec] = ()) -> None:
+        """Does what is missing and repeats what is asked for. Ctrl-C stops it; nothing that was done is lost."""
         with Claims(self.store.file.with_suffix(".claims")) as claims, self.store.kept_open():
-            missing = self.missing()
-            claims.take({self.ids[spec]: f"{spec.title} seed {spec.seed}" for spec in missing})
+            claims.take({self.ids[spec]: f"{spec.title} seed {spec.seed}" for spec in self.to_do(repeat)})
             try:
-                self._run_all(missing, backend, show)
+                self.forget(repeat)  # not before they are claimed: another command may be at them
+                self._run_all(self.missing(), backend, show)
             except KeyboardInterrupt:
                 self.stopped = True
             finally:
@@ -150,6 +155,10 @@ class Sweep:
         else:
             record = {**spec.as_json(), "title": spec.title, "code": code_hash(spec.method)}
             self.store.keep(run, record, status="failed", why=event.why)
+
+    def _rows(self) -> dict[RunSpec, Record]:
+        rows = {row["id"]: row for row in self.store.rows()}
+        return {spec: rows[self.ids[spec]] for spec in self.done()}
 
     def _with(self, status: str | None) -> list[RunSpec]:
         found = self.store.status(self.ids.values())
