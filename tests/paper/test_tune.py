@@ -172,7 +172,7 @@ def test_what_failed_cannot_win(tmp_path: Path, tune: Tune, capsys: pytest.Captu
 
 def test_nothing_is_chosen_before_all_was_tried(tmp_path: Path, tune: Tune, monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(tmp_path, dataclasses.replace(ER, seeds=1), lambda spec: spec.lr)
-    monkeypatch.setattr(Sweep, "run", lambda sweep, backend, show: setattr(sweep, "stopped", True))
+    monkeypatch.setattr(Sweep, "run", lambda sweep, *_: setattr(sweep, "stopped", True))
     assert tune("er", "--seeds", "2", code=130) == {}
 
 
@@ -347,7 +347,7 @@ def test_by_default_all_methods_of_the_paper_are_tuned() -> None:
         (["tune", "--dataset", "cifar11"], "unknown dataset 'cifar11': did you mean 'cifar10'?"),
         (["tune", "--seeds", "0"], "--seeds must be 1 or more, not 0"),
         (["tune", "--seeds", "100000"], "runs; one command does 100,000 at most"),
-        (["tune", "--memory", "-1"], "--memory must be 0 or more"),
+        (["tune", "--memory", "-1"], "--memory must be a whole number of 0 or more"),
         (["tune", "--quick", "--memory", "7"], "--memory 7: there are miniatures with 0, 5, 20, 50, 100 samples"),
         (["tune", "--memory", "x"], "--memory"),
         (["tune", "--data", "nowhere"], "holdfast data get cifar10"),

@@ -5,8 +5,10 @@ import hashlib
 import os
 import sys
 from functools import reduce
+from importlib.abc import InspectLoader
+from importlib.util import decode_source, module_from_spec, spec_from_loader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any, TypeGuard
 
 from holdfast.errors import InputError, UnknownName
@@ -29,6 +31,19 @@ def find_in(file: Path, class_name: str) -> type[Method]:
     return found
 
 
+class _Loader(InspectLoader):
+    """Python's own takes a file that changes within a second for the old one, from its cache of compiled files."""
+
+    def __init__(self, content: bytes, path: Path) -> None:
+        self._content, self._path = content, path
+
+    def get_source(self, fullname: str) -> str:
+        return decode_source(self._content)
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self.source_to_code(self._content, str(self._path))
+
+
 def _module(file: Path) -> ModuleType:
     """Under a name that nobody else's module has, and another one when the content changes."""
     if not file.is_file():
@@ -49,12 +64,14 @@ def _module(file: Path) -> ModuleType:
 
 
 def _execute(content: bytes, path: Path, name: str) -> None:
-    """Not through an import: Python's cache of compiled files takes a file that changes within a second for the old."""
-    module = ModuleType(name)
-    module.__file__ = str(path)
+    loader = _Loader(content, path)
+    spec = spec_from_loader(name, loader, origin=str(path))
+    assert spec is not None
+    spec.has_location = True
+    module = module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look their module up by name
     try:
-        exec(compile(content, path, "exec", dont_inherit=True), vars(module))
+        loader.exec_module(module)
     except BaseException:
         del sys.modules[name]
         raise
