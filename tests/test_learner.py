@@ -28,6 +28,7 @@ from holdfast import (
     Reservoir,
     checkpoint,
     mlp,
+    small_cnn,
 )
 from holdfast.class_index import ClassIndex
 from holdfast.errors import BatchError, HoldfastError, InputError, LabelError, NonFiniteError, NothingLearned
@@ -172,6 +173,29 @@ def test_r11_the_same_values_in_another_form_are_the_same(view: Callable[[Sample
     plain.observe(x, y)
     other.observe(view(x), y)
     assert plain.state_hash() == other.state_hash()
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        np.asfortranarray,
+        lambda x: x.transpose(0, 2, 3, 1).copy().transpose(0, 3, 1, 2),
+        lambda x: torch.from_numpy(x).to(memory_format=torch.channels_last),
+        lambda x: torch.from_numpy(np.repeat(x, 2, axis=3))[..., ::2],
+        lambda x: torch.as_strided(torch.from_numpy(x.copy()), x.shape, (64, 7, 8, 1)),
+        lambda x: x.view(np.memmap),
+    ],
+    ids=["fortran", "channels last", "channels-last tensor", "every other", "strides of a size of one", "a subclass"],
+)
+def test_r11_images_in_another_layout_are_the_same(view: Callable[[Any], Any]) -> None:
+    x = np.random.default_rng(0).integers(0, 256, (6, 1, 8, 8), np.uint8)
+    hashes = set()
+    for form in (x, view(x)):
+        learner = Learner(small_cnn((1, 8, 8)), ERACE(), memory=10)
+        for _ in range(3):
+            learner.observe(form, list("aabbcc"))
+        hashes.add((learner.state_hash(), learner.predict_proba(form).tobytes()))
+    assert len(hashes) == 1
 
 
 def test_r11_read_only_huge_and_single() -> None:

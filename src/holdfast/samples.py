@@ -17,6 +17,7 @@ Samples = NDArray[np.generic] | Tensor
 def as_tensor(x: Samples, like: Tensor | None) -> Tensor:
     """`x` as a tensor of our own (the caller may reuse theirs), or a BatchError that says what is wrong.
 
+    The same values have the same form in it, however they were laid out: kernels round by the layout.
     `like`: an empty batch of the shape and type that are expected, if any are.
     """
     if isinstance(x, np.ndarray):
@@ -25,13 +26,15 @@ def as_tensor(x: Samples, like: Tensor | None) -> Tensor:
         if is_masked(x):
             raise BatchError("x has masked values; fill them, x.filled(...), or leave these samples out")
         with np.errstate(over="ignore"):  # what does not fit becomes infinite and is refused below
-            samples = torch.from_numpy(x.astype(np.float32 if x.dtype.kind == "f" else np.uint8))
+            samples = torch.from_numpy(
+                x.astype(np.float32 if x.dtype.kind == "f" else np.uint8, order="C", subok=False)
+            )
     elif isinstance(x, Tensor):
         if not is_dense(x):
             raise BatchError("x is a sparse, nested or meta tensor; it must be a dense one")
         if not x.is_floating_point() and x.dtype != torch.uint8:
             raise BatchError(f"x has type {x.dtype}; it must be uint8 or float")
-        samples = x.detach().clone()
+        samples = x.detach().clone(memory_format=torch.contiguous_format)
     else:
         raise BatchError(f"x must be a numpy array or a tensor, not {type(x).__name__}")
     if samples.ndim < 2:
