@@ -141,7 +141,7 @@ def told_to_stop(effort: int) -> Iterator[str | None]:
             took = time.monotonic() - began
             with there.command() as command:
                 command.wait()
-            wrong = f"{sent.name}: exit code {code} after {took:.1f} s" if code != 130 or took > 5 else None
+            wrong = f"{sent.name}: exit code {code} after {took:.1f} s" if code != 128 + sent or took > 5 else None
             yield wrong or there.flaw([there.spec])
     signal.signal(signal.SIGINT, handler)
 

@@ -271,8 +271,8 @@ def test_data_commands(own: list[str], capsys: pytest.CaptureFixture[str]) -> No
     assert main(["data", "verify", "fashion"]) == 0
 
 
-@pytest.mark.parametrize("signal_sent", [signal.SIGINT, signal.SIGTERM])
-def test_stopping_keeps_what_is_finished(own: list[str], signal_sent: signal.Signals) -> None:
+@pytest.mark.parametrize(("signal_sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_stopping_keeps_what_is_finished(own: list[str], signal_sent: signal.Signals, code: int) -> None:
     """The first run is short, the second would take hours."""
     Path("slow.py").write_text(
         "import time\nfrom holdfast import ER\n"
@@ -293,7 +293,34 @@ def test_stopping_keeps_what_is_finished(own: list[str], signal_sent: signal.Sig
             shown, error = process.communicate(timeout=300)  # a busy machine is no failure
         finally:
             process.kill()
-    assert process.returncode == 130
-    assert "1 of 2 runs are kept in out" in error
+    assert process.returncode == code
+    assert "1 of 2 runs are kept in out" in error and error.count("\n") == 1
     assert "er" in shown
     assert [row["status"] for row in store.rows()] == ["done"]
+
+
+ENDS = """
+import atexit, os, signal, sys
+from holdfast.cli import main
+signal.signal(signal.SIGINT, signal.default_int_handler)
+atexit.register(lambda: os.kill(os.getpid(), int(sys.argv.pop())))
+number, sys.argv[1:] = sys.argv[1], ["data", "list"]
+code = main()
+sys.argv.append(number)
+sys.exit(code)
+"""
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_told_to_stop_when_it_has_ended_it_says_nothing(sent: signal.Signals) -> None:
+    done = subprocess.run([sys.executable, "-c", ENDS, str(int(sent))], capture_output=True, text=True, check=False)
+    assert "fashion" in done.stdout and done.stderr == "" and done.returncode == -sent
+
+
+def test_signals_are_as_before_when_a_command_has_ended(own: list[str]) -> None:
+    def handlers() -> list[object]:
+        return [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
+
+    before = handlers()
+    assert main(["data", "list"]) == 0
+    assert handlers() == before

@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from types import FrameType
 from typing import NoReturn
 
 import holdfast
@@ -24,6 +25,9 @@ EPILOG = """examples:
   holdfast run --stream folder:photos --method my_method.py:MyMethod
 """
 
+STOPPED = 128 + signal.SIGINT
+TERMINATED = 128 + signal.SIGTERM
+
 
 class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
@@ -32,7 +36,24 @@ class Parser(argparse.ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> int:
     options = parser().parse_args(argv)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as cleanly as Ctrl-C does
+    terminated = False
+
+    def terminate(number: int, frame: FrameType | None) -> None:
+        nonlocal terminated
+        terminated = True
+        signal.default_int_handler(number, frame)  # ends as cleanly as Ctrl-C does
+
+    before = signal.signal(signal.SIGTERM, terminate)
+    try:
+        code = _exit_code(options)
+    finally:
+        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
+        if argv is None and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # the process ends: what is left is Python's own business
+    return TERMINATED if terminated and code == STOPPED else code
+
+
+def _exit_code(options: argparse.Namespace) -> int:
     try:
         return int(options.command(options))
     except HoldfastError as error:
@@ -40,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         print("holdfast: stopped", file=sys.stderr)
-        return 130
+        return STOPPED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1

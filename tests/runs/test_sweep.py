@@ -1,10 +1,13 @@
 """What a sweep promises, with real processes."""
 
 import multiprocessing
+import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ import pytest
 from holdfast.claims import Claims
 from holdfast.cli import main
 from holdfast.errors import InUse
+from holdfast.runs import local
 from holdfast.runs.grid import grid
 from holdfast.runs.local import Local
 from holdfast.runs.run import run
@@ -21,6 +25,7 @@ from holdfast.runs.store import Store
 from holdfast.runs.sweep import LIVES, Sweep
 from holdfast.runs.work import Advanced, Event, Finished, Started
 
+serve = local._serve
 Same = Callable[[dict[str, Any]], dict[str, Any]]
 
 
@@ -101,6 +106,90 @@ def test_a_methods_file_may_vanish_while_it_is_at_work(npz: str, tmp_path: Path,
     sweep.run(Local(tmp_path, 1))
     assert sweep.failed() == [goes] and sweep.done() == [fine]
     assert goes.title == "goes.py:Goes"
+
+
+CUT_OFF = """
+import os, signal
+from multiprocessing.connection import Connection
+from pathlib import Path
+from holdfast import ER
+
+def cut_off(self, content, write=os.write):
+    if len(content) > 1000:  # no message but a snapshot is that long in the middle of a run
+        Path(__file__).with_suffix(".cut").touch()
+        os.write(self.fileno(), content[: len(content) // 2])
+        os.kill(os.getpid(), signal.SIGKILL)
+    return os.write(self.fileno(), content)
+
+class CutOff(ER):
+    def loss(self, net, new, old=None):
+        if old is not None and not Path(__file__).with_suffix(".cut").exists():
+            Connection._send = cut_off
+        return super().loss(net, new, old)
+"""
+
+
+def test_a_worker_may_die_in_the_middle_of_a_message(npz: str, tmp_path: Path, store: Store, same: Same) -> None:
+    file = tmp_path / "method.py"
+    file.write_text(CUT_OFF)
+    specs = grid(stream=npz, method=[f"{file}:CutOff", "er"], seeds=1)
+    sweep = Sweep(specs, store, tmp_path, snapshot_every=1e-6)
+    sweep.run(Local(tmp_path, 1))
+    assert file.with_suffix(".cut").exists()
+    assert sweep.done() == specs
+    assert same(store.record(sweep.ids[specs[0]]))["state_hash"] == run(specs[0], tmp_path)["state_hash"]
+
+
+def killed_before_it_speaks(root: Path, connection: Connection) -> None:
+    """Six times; then workers are as they always are."""
+    for number in range(6):
+        with suppress(FileExistsError):
+            (root / f"killed {number}").touch(exist_ok=False)
+            os.kill(os.getpid(), signal.SIGKILL)
+    serve(root, connection)
+
+
+def test_workers_that_are_killed_never_end_a_sweep(
+    npz: str, tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "_serve", killed_before_it_speaks)
+    sweep = Sweep(grid(stream=npz, method="er", seeds=3), store, tmp_path)
+    sweep.run(Local(tmp_path, 2))
+    assert len(list(tmp_path.glob("killed *"))) == 6
+    assert len(sweep.done()) == 3
+
+
+INTERRUPTED = """
+import os, signal, sys, threading, time
+from pathlib import Path
+from holdfast.cli import main
+from holdfast.runs import local
+
+def context():
+    found = local.multiprocessing.get_context("forkserver")
+    found.set_forkserver_preload(["takes_long_to_import"])
+    return found
+
+def interrupt():
+    while not Path("importing").exists():
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGINT)
+
+local._context = context
+signal.signal(signal.SIGINT, signal.default_int_handler)
+threading.Thread(target=interrupt, daemon=True).start()
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_nobody_waits_for_processes_that_are_still_starting(npz: str, tmp_path: Path) -> None:
+    """Not even who reads what the command and its processes print."""
+    (tmp_path / "takes_long_to_import.py").write_text("open('importing', 'w').close()\nimport time\ntime.sleep(600)\n")
+    (tmp_path / "script.py").write_text(INTERRUPTED)
+    command = [sys.executable, "script.py", "run", "--stream", npz, "--out", "out"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 130
+    assert done.stderr.startswith("holdfast: stopped; 0 of 9 runs") and done.stderr.count("\n") == 1
 
 
 def test_ctrl_c_saves_and_the_next_time_goes_on(slow: RunSpec, tmp_path: Path, store: Store) -> None:
