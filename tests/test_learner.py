@@ -346,16 +346,17 @@ def test_r16_growth_leaves_old_rows_and_their_optimizer_state(
     extra: dict[str, Any] = {"momentum": 0.9} if optimizer is torch.optim.SGD else {}
     learner = taught(ER(), classes=0, lr=None, optimizer=lambda p: optimizer(p, lr=0.01, **extra))  # type: ignore[call-arg]
     rows = learner.net.rows
-    weight = learner.net.head.weight
     seen: list[tuple[Tensor, Tensor]] = []
     grow = Head.grow
 
+    def look() -> tuple[Tensor, Tensor]:
+        weight, key = learner.net.head.weight, "momentum_buffer" if extra else "exp_avg"
+        return weight.detach().clone(), learner.optimizer.state[weight][key].clone()
+
     def watched(self: Head, *args: Any) -> None:
-        key = "momentum_buffer" if extra else "exp_avg"
-        before = weight.detach().clone(), learner.optimizer.state[weight][key].clone()
+        seen.append(look())
         grow(self, *args)
-        seen.append(before)
-        seen.append((weight.detach().clone(), learner.optimizer.state[weight][key].clone()))
+        seen.append(look())
 
     monkeypatch.setattr(Head, "grow", watched)
     learner.observe(good_x, [f"new {i}" for i in range(6)])
@@ -471,7 +472,7 @@ def test_a_frozen_encoder_stays_as_it_is() -> None:
         ({"lr": 0.0}, "lr"),
         ({"memory": -1}, "memory"),
         ({"method": ERACE(compete="batch+unseen"), "classes": 0}, "classes"),
-        ({"lr": "0.1"}, "lr must be a number above 0, not '0.1'"),
+        ({"lr": "0.1"}, "lr must be a number above 0 and at most 1000, not '0.1'"),
         ({"lr": float("inf")}, "lr must be a finite number"),
         ({"lr": True}, "lr"),
         ({"memory": True}, "memory: the capacity must be a whole number of 0 or more, not True"),
@@ -602,3 +603,66 @@ def test_a_file_saved_while_another_thread_learns_is_that_of_one_step(
     threads[0].join()
     assert learner.step == 6
     assert Learner.load(tmp_path / "saved").state_hash() == before
+
+
+@pytest.mark.parametrize("optimizer", [None, lambda p: torch.optim.Adam(p, lr=0.01)], ids=["SGD", "Adam"])
+@every_method
+def test_r34_a_step_that_failed_is_forgotten_though_its_exception_lives_on(
+    method: Method, optimizer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its traceback holds the graph of a head that was larger for a moment."""
+    settings = {"classes": 0, "lr": None, "optimizer": optimizer}
+    if method.looks_ahead:
+        pytest.skip("its head is sized in advance")
+    learner, undisturbed = taught(method, **settings), taught(method, **settings)
+    before, kept = learner.state_hash(), []
+    for _ in range(3):
+        with monkeypatch.context() as patch:
+            patch.setattr(learner.optimizer, "step", lambda: 1 / 0)
+            try:
+                learner.observe(good_x, [f"new {i}" for i in range(6)])
+            except ZeroDivisionError as error:
+                kept.append(error)
+                assert learner.state_hash() == before
+    assert len(kept) == 3
+    for i in (5, 6, 7):
+        learner.observe(*batch(i))
+        undisturbed.observe(*batch(i))
+    assert learner.state_hash() == undisturbed.state_hash()
+
+
+@pytest.mark.parametrize(
+    "around",
+    [torch.no_grad, torch.inference_mode, lambda: torch.autocast("cpu", torch.bfloat16)],
+    ids=["no_grad", "inference_mode", "autocast"],
+)
+def test_r34_the_callers_modes_of_torch_change_nothing(around: Callable[[], Any]) -> None:
+    plain, other = taught(), learner_of()
+    with around():
+        for i in range(5):
+            other.observe(*batch(i))
+        answers = other.predict_proba(good_x)
+        other.tell(other.ask(good_x), good_y)
+        other.remember(good_x, good_y)
+    assert np.array_equal(answers, plain.predict_proba(good_x))
+    plain.tell(plain.ask(good_x), good_y)
+    plain.remember(good_x, good_y)
+    assert other.state_hash() == plain.state_hash()
+
+
+def test_r34_a_value_that_ruins_statistics_is_refused() -> None:
+    """Finite, but its square is not: a variance of the batch would be infinite for ever."""
+    encoder = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU())
+    learner = Learner(encoder, ER(), memory=10)
+    learner.observe(good_x, good_y)
+    before = learner.state_hash()
+    with pytest.raises((NonFiniteError, BatchError)):
+        learner.observe(np.where(np.eye(6, 4) > 0, 1e20, good_x), good_y)
+    assert learner.state_hash() == before
+    learner.observe(*batch(8))
+
+
+@pytest.mark.parametrize("lr", [float("inf"), 1e30, float("nan"), 0.0])
+def test_r34_a_learning_rate_that_cannot_be_is_refused(lr: float) -> None:
+    with pytest.raises(InputError, match="lr"):
+        learner_of(lr=lr)

@@ -133,7 +133,7 @@ def test_trust_is_noticed(
 @pytest.mark.parametrize(
     ("function", "part", "instead", "figure"),
     [
-        (nets._resize, "resized[:rows] = value[:rows]", "pass", growth.rows_stay),
+        (nets._resized, "resized[:rows] = value[:rows]", "pass", growth.rows_stay),
         (nets.Head.grow, "data[: len(parameter)] = parameter.detach()", "pass", growth.rows_stay),
         (memory.Reservoir._admit, "rng.integers(0, arrival + 1)", "rng.integers(0, 9, n)", odds.reservoirs_are_fair),
         (editions.Editions._current, "not edition.readers", "True", readers.changed_at_every_line_of_an_answer),

@@ -29,7 +29,7 @@ CHUNK = 256
 def scores(learner: Learner, x: Samples) -> tuple[Tensor, Sequence[Hashable]]:
     """Of each class index, -inf for forgotten ones; and the labels behind the indices."""
     samples = as_tensor(x, learner.like)
-    with _reading(learner) as edition:
+    with torch.autocast(learner.device.type, enabled=False), _reading(learner) as edition:
         seen = edition.net.seen
         if seen == len(edition.forgotten):
             raise NothingLearned("the learner knows no class yet; call observe(x, y) first")

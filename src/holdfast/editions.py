@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch import nn
 
 from holdfast.errors import InputError
 from holdfast.labels import Labels
@@ -33,7 +34,7 @@ class Edition:
         self._live_labels = labels
         self._live_memory = memory
         self._optimizer = optimizer
-        self._live, self._copies = _changing(live), _changing(self.net)
+        self._encoders = _changing(live.encoder), _changing(self.net.encoder)
         self._optimizer_state: dict[torch.Tensor, dict[str, Any]] = {}
         self._making = threading.Lock()
         self.readers = 0
@@ -41,11 +42,12 @@ class Edition:
     @torch.no_grad()
     def take(self) -> None:
         """Becomes what the learning net is now."""
-        for mine, its in zip(self._copies, self._live, strict=True):
+        live, copies = self._tensors()
+        for mine, its in zip(copies, live, strict=True):
             if mine.shape != its.shape:
                 mine.data = torch.empty_like(its)
-        if self._live:
-            torch._foreach_copy_(self._copies, self._live)
+        if live:
+            torch._foreach_copy_(copies, live)
         self.net.head.seen = self._live_net.head.seen
         self.labels, self.forgotten = self._live_labels.known, self._live_labels.forgotten
         self.memory, self._scores_of = self._live_memory, None
@@ -70,11 +72,17 @@ class Edition:
     @torch.no_grad()
     def give_back(self) -> None:
         """Makes the learning net, of the same shapes, what it was, bit for bit."""
-        if self._live:
-            torch._foreach_copy_(self._live, self._copies)
+        live, copies = self._tensors()
+        if live:
+            torch._foreach_copy_(live, copies)
         self._optimizer.state.clear()
         self._optimizer.state.update(self._optimizer_state)
         self._optimizer.zero_grad(set_to_none=True)
+
+    def _tensors(self) -> tuple[list[Any], list[Any]]:
+        """Those that learning changes, and their copies. The head has others whenever it has grown."""
+        live, copies = self._encoders
+        return live + _changing(self._live_net.head), copies + _changing(self.net.head)
 
 
 class Editions:
@@ -155,5 +163,5 @@ class Door:
         return Door()
 
 
-def _changing(net: Net) -> list[Any]:
+def _changing(net: nn.Module) -> list[Any]:
     return [*(p for p in net.parameters() if p.requires_grad), *net.buffers()]

@@ -24,10 +24,10 @@ from holdfast.labels import FORGOTTEN, Labels, encode
 from holdfast.learner_state import pack, restored
 from holdfast.memory import Memory
 from holdfast.methods.base import Method, Moment
-from holdfast.nets import HEADS, Net, recipe
+from holdfast.nets import HEADS, Net, own_modes, recipe
 from holdfast.parts import MakeOptimizer, check_parts, optimizer_of
 from holdfast.questions import Questions, Ticket
-from holdfast.samples import Samples, as_tensor, check_fits
+from holdfast.samples import Samples, as_tensor, check_fits, is_dense
 from holdfast.seeds import generator, torch_seeded
 
 
@@ -75,8 +75,9 @@ class Learner:
         self.seed = whole("seed", seed)
         device = next(encoder.parameters(), torch.empty(0)).device
         self.net = Net(encoder, HEADS[method.head](self.seed).to(device)).eval()
-        self._trained = [p for p in self.net.parameters() if p.requires_grad]
-        self.optimizer = optimizer_of(self._trained, lr, optimizer)
+        self.optimizer = optimizer_of([p for p in self.net.parameters() if p.requires_grad], lr, optimizer)
+        encoder_state = (*self.net.encoder.parameters(), *self.net.encoder.buffers())
+        self._encoder_state = [tensor for tensor in encoder_state if _has_numbers(tensor)]
         self._augment = augment
         self.editions = Editions(self.net, self.labels, self.memory, self.optimizer)
         self.questions = Questions(questions)
@@ -287,8 +288,7 @@ class Learner:
     def _change(self) -> Iterator[Journal]:
         """What is done inside happens completely or, with an exception, not at all."""
         journal = Journal()
-        # In the caller's no_grad or inference mode nothing would be learned.
-        with self._turn, torch.inference_mode(False), self.editions.changing() as before:
+        with self._turn, own_modes(self.device), self.editions.changing() as before:
             restore = self._restorer()
             self._answering = None
             try:
@@ -372,11 +372,15 @@ class Learner:
             loss, extra = self.method.learn(new, self._moment("recall"))
             if not loss.isfinite():
                 raise NonFiniteError(f"the loss is {loss.item()} at step {self.step}; a smaller lr may help")
-            sums = [p.grad.sum() for p in self._trained if p.grad is not None]
-            if sums and not torch.stack(sums).isfinite().all():
+            state = [*self._encoder_state, *self.net.head.parameters()]
+            if not _all_finite([tensor.grad for tensor in state if tensor.grad is not None]):
                 raise NonFiniteError(f"a gradient is not finite at step {self.step}; a smaller lr may help")
             self.optimizer.step()
             self.optimizer.zero_grad(set_to_none=True)
+            if not _all_finite(state):
+                raise NonFiniteError(
+                    f"step {self.step} leaves the net with a value that is not finite; a smaller lr may help"
+                )
         return extra
 
     def _follow(self, task: int) -> None:
@@ -400,6 +404,15 @@ class Learner:
             self.step, self.task, self.like = step, task, like
 
         return restore
+
+
+def _has_numbers(tensor: Tensor) -> bool:
+    """Such as may become infinite."""
+    return tensor.is_floating_point() and tensor.itemsize > 1 and is_dense(tensor) and tensor.numel() > 0
+
+
+def _all_finite(tensors: list[Tensor]) -> bool:
+    return not tensors or bool(torch.stack(torch._foreach_norm(tensors, torch.inf)).isfinite().all())
 
 
 @contextmanager

@@ -2,8 +2,8 @@
 
 import copy
 import math
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -164,26 +164,26 @@ class Head(nn.Module):
 
     def restorer(self, optimizer: torch.optim.Optimizer) -> Callable[[], None]:
         """What puts the head back to the size it has now."""
-        seen, sizes = self.seen, [(parameter, parameter.data) for parameter in self.parameters()]
+        seen, before = self.seen, dict(self.named_parameters())
 
         def restore() -> None:
             self.seen = seen
-            for parameter, data in sizes:
-                _resize(parameter, data, optimizer)
+            for name, parameter in before.items():
+                self._exchange(name, parameter, optimizer)
 
         return restore
 
     def grow(self, seen: int, rows: int, features: int, optimizer: torch.optim.Optimizer) -> None:
         """Room for `rows` classes, `seen` of them seen; the rows there are, and their optimizer state, stay."""
         bound = 1 / math.sqrt(features)
-        for name, parameter in self.named_parameters():
+        for name, parameter in list(self.named_parameters()):
             shape = (rows, features) if parameter.ndim == 2 else (rows,)
-            data = parameter.new_empty(shape)
+            data = parameter.detach().new_empty(shape)
             if len(parameter):
                 data[: len(parameter)] = parameter.detach()
             for row in range(len(parameter), rows):
                 data[row] = self._fresh(name, row, shape[1:], bound)
-            _resize(parameter, data, optimizer)
+            self._exchange(name, nn.Parameter(data), optimizer)
         self.seen = seen
 
     @torch.no_grad()
@@ -196,9 +196,31 @@ class Head(nn.Module):
                 if isinstance(value, Tensor) and value.shape == parameter.shape:
                     value[row] = 0
 
+    def _exchange(self, name: str, new: nn.Parameter, optimizer: torch.optim.Optimizer) -> None:
+        """Puts another parameter in the place of one; optimizer state of its shape follows, new rows at zero.
+
+        One that is resized in place fails as long as somebody holds a graph of its old shape, such as an exception.
+        """
+        old = getattr(self, name)
+        setattr(self, name, new)
+        for group in optimizer.param_groups:
+            group["params"] = [new if parameter is old else parameter for parameter in group["params"]]
+        if old in optimizer.state:
+            state = optimizer.state.pop(old)
+            optimizer.state[new] = {key: _resized(value, old.shape, new.shape) for key, value in state.items()}
+
     def _fresh(self, name: str, row: int, shape: tuple[int, ...], bound: float) -> Tensor:
         """Depends on the seed and the row's index only, not on when it is added."""
         return torch.as_tensor(generator(self.seed, f"head/{name}", row).uniform(-bound, bound, shape))
+
+
+def _resized(value: Any, old: torch.Size, new: torch.Size) -> Any:
+    if not isinstance(value, Tensor) or value.shape != old or not old:
+        return value
+    resized = value.new_zeros(new)
+    rows = min(len(value), len(resized))
+    resized[:rows] = value[:rows]
+    return resized
 
 
 class LinearHead(Head):
@@ -223,18 +245,6 @@ class CosineHead(Head):
         return F.linear(unit(features), unit(weight)) / self.temperature
 
 
-def _resize(parameter: nn.Parameter, data: Tensor, optimizer: torch.optim.Optimizer) -> None:
-    """Gives a parameter more or fewer rows in place; optimizer state of its shape follows, new rows at zero."""
-    shape = parameter.shape
-    for key, value in optimizer.state.get(parameter, {}).items():
-        if isinstance(value, Tensor) and value.shape == shape and shape != ():
-            resized = value.new_zeros(data.shape)
-            rows = min(len(value), len(resized))
-            resized[:rows] = value[:rows]
-            optimizer.state[parameter][key] = resized
-    parameter.data = data
-
-
 class ProjectionHead(Head):
     """Not logits but a point in a space to compare samples in: two layers, whatever the number of classes."""
 
@@ -247,13 +257,13 @@ class ProjectionHead(Head):
 
     def grow(self, seen: int, rows: int, features: int, optimizer: torch.optim.Optimizer) -> None:
         if not self.weight.numel():
-            sizes = ((self.weight, features), (self.bias, features), (self.out_weight, self.dimensions))
             bound = 1 / math.sqrt(features)
-            for number, (parameter, size) in enumerate((*sizes, (self.out_bias, self.dimensions))):
+            for number, (name, parameter) in enumerate(list(self.named_parameters())):
+                size = self.dimensions if name.startswith("out_") else features
                 fresh = generator(self.seed, "head/projection", number)
                 shape = (size, features) if parameter.ndim == 2 else (size,)
                 data = torch.as_tensor(fresh.uniform(-bound, bound, shape)).to(parameter)
-                _resize(parameter, data, optimizer)
+                self._exchange(name, nn.Parameter(data), optimizer)
         self.seen = seen
 
     def renew(self, row: int, optimizer: torch.optim.Optimizer | None = None) -> None:
@@ -287,6 +297,13 @@ class Encoder(nn.Module):
         if not isinstance(features, Tensor):
             raise InputError(f"the encoder must return a tensor of features, not a {type(features).__name__}")
         return features.flatten(1)
+
+
+@contextmanager
+def own_modes(device: torch.device) -> Iterator[None]:
+    """In the caller's no_grad or inference mode nothing would be learned, and in autocast other bits."""
+    with torch.inference_mode(False), torch.enable_grad(), torch.autocast(device.type, enabled=False):
+        yield
 
 
 class Net(nn.Module):
