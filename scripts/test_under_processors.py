@@ -11,9 +11,6 @@ import subprocess
 import sys
 import time
 
-from rich.console import Console
-from rich.table import Table
-
 ATEN = ("default", "avx2", "avx512")
 ONEDNN = ("SSE41", "AVX2", "AVX512_CORE", "AVX512_CORE_BF16", "")
 NUMERICAL = (
@@ -54,30 +51,25 @@ def main() -> int:
     parser.add_argument("--all", action="store_true", help="every test, not only the numerical ones")
     options, more = parser.parse_known_args()
     tests = ["tests"] if options.all else list(NUMERICAL)
-    console, failed = Console(), 0
-    table = Table("ATen", "oneDNN", "outcome", "seconds", box=None)
+    failed = 0
     for aten, onednn in itertools.product(available(), ONEDNN):
         limits = {"ATEN_CPU_CAPABILITY": aten} | ({"ONEDNN_MAX_CPU_ISA": onednn} if onednn else {})
         started = time.monotonic()
-        with console.status(f"{len(table.rows) + 1}: {limits}"):
-            done = subprocess.run(
-                [sys.executable, "-m", "pytest", "-n", "2", "--dist", "worksteal", *tests, *more],
-                env=os.environ | limits | {"OMP_NUM_THREADS": "1"},
-                check=False,
-                capture_output=True,
-                text=True,
-            )
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-n", "2", "--dist", "worksteal", *tests, *more],
+            env=os.environ | limits | {"OMP_NUM_THREADS": "1"},
+            check=False,
+            capture_output=True,
+            text=True,
+        )
         said = [line for line in done.stdout.splitlines() if re.search(r"\b(passed|failed|error)", line)]
-        outcome = said[-1].strip("= ") if said else f"exit code {done.returncode}"
-        table.add_row(aten, onednn or "as announced", outcome, f"{time.monotonic() - started:.0f}")
+        outcome = said[-1].strip("= ") if said else f"exit code {done.returncode}: {done.stdout[-1500:]}"
+        limited = f"oneDNN {onednn or 'as announced'}"
+        print(f"ATen {aten:8} {limited:24} {outcome} ({time.monotonic() - started:.0f} s)", flush=True)
         if done.returncode:
             failed += 1
-            console.print(f"{limits}", highlight=False)
-            console.print(
-                "\n".join(re.findall(r"^(?:FAILED|ERROR).*$", done.stdout, re.M)), highlight=False, markup=False
-            )
-            console.print(done.stdout[-1500:] if not said else "", highlight=False, markup=False)
-    console.print(table)
+            print(*re.findall(r"^(?:FAILED|ERROR).*$", done.stdout, re.M), sep="\n", flush=True)
+    print(f"{failed} of {len(available()) * len(ONEDNN)} instruction sets failed" if failed else "green under each")
     return 1 if failed else 0
 
 
