@@ -1,6 +1,8 @@
 """A learner in a folder: nothing acknowledged is lost, whatever happens to its process."""
 
+import copy
 import enum
+import gc
 import os
 import signal
 import subprocess
@@ -421,3 +423,12 @@ def test_a_log_from_another_kind_of_processor_is_said_to_be_one(home: Path, monk
     with opened(home) as learner:  # a checkpoint has its bits wherever it is read
         learner.observe(*BATCHES[1])
     opened(home).close()
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+def test_a_copy_would_be_a_second_learner_in_the_folder_and_is_refused(home: Path, copied: Any) -> None:
+    with opened(home) as learner:
+        with pytest.raises(InputError, match="a folder has one learner"):
+            copied(learner)
+        gc.collect()
+        learner.observe(*BATCHES[0])  # it is still open

@@ -135,3 +135,13 @@ def test_a_ticket_may_be_numpys_number(tmp_path: Path) -> None:
         asked.tell(np.int64(0), list("abababab"))  # type: ignore[arg-type]
         with pytest.raises(TicketError, match="there is no ticket True"):
             asked.tell(True, list("abababab"))
+
+
+def test_asking_does_not_touch_the_questions_that_are_open() -> None:
+    """So it costs the same however many there are."""
+    asked = learner(questions=3)
+    there = asked.questions._open
+    for i in range(5):
+        asked.ask(X[i : i + 1])
+        assert asked.questions._open is there
+    assert len(asked.questions) == 3 and asked.questions.asked == 5

@@ -12,7 +12,7 @@ from holdfast import checkpoint, deeds, machine
 from holdfast.arguments import Range, real, whole
 from holdfast.augment import Augment
 from holdfast.class_index import Journal
-from holdfast.errors import CheckpointError, InputError, LabelError, OtherBits, WriteError
+from holdfast.errors import CheckpointError, InputError, LabelError, OtherBits
 from holdfast.folder import LEARNER, Folder
 from holdfast.labels import encode
 from holdfast.learner import Learner
@@ -116,8 +116,14 @@ class DurableLearner(Learner):
     def __exit__(self, *how: object) -> None:
         self.close()
 
+    def __copy__(self) -> Self:
+        raise InputError("a folder has one learner: learner.save(file) and Learner.load(file) give another without one")
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self.__copy__()
+
     def __del__(self) -> None:
-        with suppress(WriteError):
+        with suppress(Exception):  # Python itself may be ending, and nobody could be told
             self.close()
 
     @contextmanager

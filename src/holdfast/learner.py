@@ -226,7 +226,7 @@ class Learner:
         """Does again what was done once."""
         with self._turn:
             if isinstance(deed, Asked):
-                self.questions.add(deed.x)
+                self.questions.add(deed.x, Journal())
             elif isinstance(deed, Remembered):
                 self._store(deed)
             else:
@@ -353,9 +353,14 @@ class Learner:
         return Batch(samples.to(self.device), indices, task=self.task)
 
     def _take(self, question: Asked) -> int:
+        journal = Journal()
         with self._desk:
-            self._commit(question)
-            return self.questions.add(question.x)
+            try:
+                self._commit(question)
+                return self.questions.add(question.x, journal)
+            except BaseException:
+                journal.undo()
+                raise
 
     def _erase(self, slots: Slots, journal: Journal) -> int:
         self.editions.storing()

@@ -1,8 +1,10 @@
 """Samples that were asked about and whose labels are still to come."""
 
+from collections import OrderedDict
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 
 from torch import Tensor
 
@@ -26,7 +28,7 @@ class Questions:
     def __init__(self, room: int) -> None:
         self.room = whole("questions", room, Range(least=1))
         self.asked = 0
-        self._open: dict[int, Tensor] = {}
+        self._open: OrderedDict[int, Tensor] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._open)
@@ -48,20 +50,27 @@ class Questions:
             raise TicketError(f"there is no ticket {given!r}")
         return number
 
-    def add(self, samples: Tensor) -> int:
-        number, newest = self.asked, [*self._open.items(), (self.asked, samples)][-self.room :]
-        self._open, self.asked = dict(newest), number + 1
+    def add(self, samples: Tensor, journal: Journal) -> int:
+        number = self.asked
+        oldest = next(iter(self._open.items())) if len(self._open) >= self.room else None
+        journal.on_undo(partial(self._take_back, number, oldest))
+        if oldest is not None:
+            del self._open[oldest[0]]
+        self._open[number] = samples
+        self.asked = number + 1
         return number
 
     def remove(self, ticket: int, journal: Journal) -> None:
-        journal.on_undo(partial(setattr, self, "_open", self._open))
-        self._open = {number: x for number, x in self._open.items() if number != ticket}
+        if ticket in self._open:
+            journal.on_undo(partial(self._put_back, ticket, self._open[ticket]))
+            del self._open[ticket]
 
     def remove_samples(self, samples: Tensor, journal: Journal) -> int:
         """Questions about any of these samples. Returns how many there were."""
         before = self._open
         journal.on_undo(partial(setattr, self, "_open", before))
-        self._open = {number: x for number, x in before.items() if not len(equal_to_any(x.numpy(), samples))}
+        left = ((number, x) for number, x in before.items() if not len(equal_to_any(x.numpy(), samples)))
+        self._open = OrderedDict(left)
         return len(before) - len(self._open)
 
     def pack(self) -> tuple[dict[str, Tensor], dict[str, int]]:
@@ -70,4 +79,15 @@ class Questions:
 
     def unpack(self, tensors: Mapping[str, Tensor], values: Mapping[str, int]) -> None:
         self.asked = values["asked"]
-        self._open = {number: tensors[str(number)] for number in sorted(map(int, tensors))}
+        self._open = OrderedDict((number, tensors[str(number)]) for number in sorted(map(int, tensors)))
+
+    def _take_back(self, number: int, oldest: tuple[int, Tensor] | None) -> None:
+        """As if this one had not been asked and the oldest had not expired."""
+        self.asked = number
+        self._open.pop(number, None)
+        if oldest is not None:
+            self._open[oldest[0]] = oldest[1]
+            self._open.move_to_end(oldest[0], last=False)
+
+    def _put_back(self, ticket: int, samples: Tensor) -> None:
+        self._open = OrderedDict(sorted([*self._open.items(), (ticket, samples)], key=itemgetter(0)))
