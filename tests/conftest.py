@@ -1,4 +1,5 @@
 import os
+import signal
 
 os.environ["OMP_NUM_THREADS"] = "1"  # read when torch is imported; torch.set_num_threads is for one thread alone
 
@@ -10,6 +11,8 @@ from hypothesis import settings
 
 from holdfast.datasets.base import Dataset
 from holdfast.streams import Stream, split
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it may be ignored, by children too
 
 # The same examples every time, and no failure because the machine is busy.
 settings.register_profile("steady", derandomize=True, deadline=None, database=None)
