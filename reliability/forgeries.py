@@ -4,7 +4,7 @@ import copy
 import json
 import random
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -109,7 +109,19 @@ def forged_checkpoint(forge: Forge, rng: random.Random) -> str | None:
     with TemporaryDirectory() as name:
         file = Path(name) / "learner"
         file.write_bytes(forge(learner().serialized(), rng))
-        return Watch(CheckpointError).flaw(lambda: Learner.load(file))
+        loaded: list[Learner] = []
+        flaw = Watch(CheckpointError).flaw(lambda: loaded.append(Learner.load(file)))
+        return flaw or next((Watch(HoldfastError).flaw(partial(use, each)) for each in loaded), None)
+
+
+def use(learner: Learner) -> None:
+    """What a file gives works, or is refused in words of ours when it is asked for something it cannot do."""
+    for number in range(3):
+        learner.observe(*homes.batch(number))
+    learner.predict(homes.batch(0)[0])
+    learner.tell(learner.ask(homes.batch(3)[0]), homes.batch(3)[1])
+    learner.forget(learner.classes[0])
+    learner.serialized()
 
 
 def forged_memory(forge: Forge, rng: random.Random) -> str | None:

@@ -119,12 +119,15 @@ def encode(label: Hashable) -> Any:
 
 def decode(value: Any) -> Hashable:
     if isinstance(value, dict):
-        kind, content = next(iter(value.items()))
+        ((kind, content),) = value.items()
         if kind == "forgotten":
             return FORGOTTEN
-        return bytes.fromhex(content) if kind == "bytes" else tuple(decode(item) for item in content)
-    label: Hashable = value
-    return label
+        if kind == "tuple" and isinstance(content, list):
+            return tuple(decode(item) for item in content)
+        value = bytes.fromhex(content) if kind == "bytes" else None
+    if not isinstance(value, str | int | float | bytes):
+        raise CheckpointError(f"a label cannot be {value!r}")
+    return value
 
 
 def _as_list(y: object) -> list[Hashable]:

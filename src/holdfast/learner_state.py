@@ -17,6 +17,7 @@ from holdfast.labels import decode
 from holdfast.methods import METHODS, Method
 from holdfast.nets import Net, built_in
 from holdfast.samples import is_dense
+from holdfast.soundness import check_learner, check_optimizer, check_values
 
 if TYPE_CHECKING:
     from holdfast.learner import Learner
@@ -66,6 +67,7 @@ def restored(
     augment: Augment | None = None,
 ) -> Kind:
     """The learner whose checkpoint holds these. What is not built in is passed again, and has to fit."""
+    check_values(values)
     settings = values["settings"]
     method = _built_in_method(values["method"]) if method is None else method
     if encoder is None:
@@ -82,6 +84,7 @@ def restored(
         questions=values["questions"]["room"],
     )
     unpack(learner, tensors, values, [decode(label) for label in values["labels"]])
+    check_learner(learner)
     return learner
 
 
@@ -133,6 +136,7 @@ def _load_optimizer(learner: Learner, tensors: dict[str, Tensor], values: Values
     for name, value in {**tensors, **values["scalars"]}.items():
         number, key = name.split("/")
         states.setdefault(int(number), {})[key] = value
+    check_optimizer(learner.optimizer.param_groups, values["groups"], values["scalars"])
     groups = [{**group, "params": []} for group in values["groups"]]
     count = 0
     for group, live in zip(groups, learner.optimizer.param_groups, strict=True):

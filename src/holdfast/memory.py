@@ -2,7 +2,7 @@
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Self
 
@@ -15,7 +15,7 @@ from holdfast.arguments import whole
 from holdfast.batch import Batch
 from holdfast.class_index import Array, ClassIndex, Journal, Slots
 from holdfast.errors import InputError
-from holdfast.samples import equal_to_any
+from holdfast.samples import equal_to_any, is_number
 
 _REPLACED_BY_GROWTH = ("capacity", "_counts", "_columns", "_index")
 
@@ -149,6 +149,33 @@ class Memory(ABC):
         counts = state["class_counts"]
         self._index.make_room(len(counts), Journal())
         self._index.add(state["index"], np.repeat(np.arange(len(counts)), counts), Journal())
+
+    def flaws(self, classes: int, like: Tensor | None) -> Iterator[str]:
+        """What is wrong with it, as it was restored, for a learner of so many classes and such samples.
+
+        Only the first one counts: what follows takes for granted what came before.
+        """
+        held, columns = len(self), self._columns
+        if self._counts.shape != (2,) or not 0 <= held <= min(self.offered, self.capacity):
+            yield "how many it holds"
+        if not columns and not self.offered:
+            return
+        if like is None or not {"x", "y", "arrival"} <= columns.keys():
+            yield "what it holds"
+            return
+        x, y, arrival = (columns[name] for name in ("x", "y", "arrival"))
+        if x.shape[1:] != like.shape[1:] or x.dtype != like.numpy().dtype or not is_number(torch.from_numpy(x[:held])):
+            yield "its samples"
+        if any(column.dtype != np.int64 or column.ndim != 1 for column in (y, arrival)):
+            yield "its labels"
+        slots = np.concatenate([np.empty(0, np.int64), *(np.array(m, np.int64) for m in self._index.members)])
+        if not np.array_equal(np.sort(slots), np.arange(held)) or len(self.class_counts) > classes:
+            yield "its index"
+        if not np.array_equal(y[slots], np.repeat(np.arange(len(self.class_counts)), self.class_counts)):
+            yield "its labels"
+        right = self._asked if self.byte_budget is None else self.byte_budget // _row_bytes(columns)
+        if self.capacity != right or self.arrivals.max(initial=-1) >= self.offered:
+            yield "its capacity"
 
     def copy(self) -> Self:
         """Another that holds the same."""

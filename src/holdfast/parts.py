@@ -12,8 +12,8 @@ from holdfast.nets import HEADS
 
 MakeOptimizer = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
 
-MOST_LR = 1000.0
 LR = 0.1
+LEARNING_RATES = Range(above=0, most=1000)
 NOT_FOR_GROWING_HEADS = torch.optim.Adafactor, torch.optim.LBFGS, torch.optim.SparseAdam
 
 
@@ -32,7 +32,7 @@ def check_parts(encoder: object, method: object, augment: object, *, optional: b
 def check_optimizer(lr: float | None, make: object) -> float:
     """The learning rate of the built-in SGD; it is an error if there would be another optimizer that ignores it."""
     if make is None:
-        return LR if lr is None else real("lr", lr, Range(above=0, most=MOST_LR))
+        return LR if lr is None else real("lr", lr, LEARNING_RATES)
     if lr is not None:
         raise InputError("lr is for the built-in SGD; with an optimizer of your own, give it to that one")
     if isinstance(make, torch.optim.Optimizer) or not callable(make):

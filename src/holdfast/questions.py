@@ -11,7 +11,7 @@ from torch import Tensor
 from holdfast.arguments import Range, whole
 from holdfast.class_index import Journal
 from holdfast.errors import InputError, TicketError
-from holdfast.samples import equal_to_any
+from holdfast.samples import equal_to_any, is_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +80,13 @@ class Questions:
     def unpack(self, tensors: Mapping[str, Tensor], values: Mapping[str, int]) -> None:
         self.asked = values["asked"]
         self._open = OrderedDict((number, tensors[str(number)]) for number in sorted(map(int, tensors)))
+
+    def flaw(self) -> str | None:
+        """What is wrong with them, as they were unpacked."""
+        if whole("asked", self.asked) <= max(self._open, default=-1) or len(self._open) > self.room:
+            return "their numbers"
+        batches = all(samples.ndim >= 2 and len(samples) and is_number(samples) for samples in self._open.values())
+        return None if batches else "their samples"
 
     def _take_back(self, number: int, oldest: tuple[int, Tensor] | None) -> None:
         """As if this one had not been asked and the oldest had not expired."""

@@ -60,6 +60,11 @@ def is_dense(x: Tensor) -> bool:
     return x.layout is torch.strided and not x.is_nested and not x.is_meta
 
 
+def is_number(samples: Tensor) -> bool:
+    """Whether they are such as `as_tensor` gives."""
+    return samples.dtype == torch.uint8 or (samples.dtype == torch.float32 and bool(samples.isfinite().all()))
+
+
 def is_masked(x: object) -> bool:
     return isinstance(x, np.ma.MaskedArray) and bool(np.ma.is_masked(x))
 
