@@ -8,7 +8,8 @@ from pathlib import Path
 import torch
 
 from holdfast import checkpoint, files
-from holdfast.runs.store import FIELDS, Record, Store
+from holdfast.runs.schema import FIELDS
+from holdfast.runs.store import Record, Store
 from reliability.stage import Scene, State, Storage
 
 

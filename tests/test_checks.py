@@ -161,8 +161,10 @@ def a_learner_that_keeps_the_callers_array() -> Iterator[None]:
         yield
 
 
-def a_learner_that_does_not_look_at_its_weights() -> AbstractContextManager[None]:
-    return patch(f"{learner_module.__name__}._all_finite", lambda tensors: True)  # type: ignore[return-value]
+@contextmanager
+def a_learner_that_does_not_look_at_its_weights() -> Iterator[None]:
+    with patch.object(learner_module, "_all_finite", new=lambda tensors: True):
+        yield
 
 
 BROKEN: dict[checks.Check, tuple[Callable[[], Method], Callable[[], AbstractContextManager[None]]]] = {

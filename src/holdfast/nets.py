@@ -135,6 +135,8 @@ def built_in(recipe: Recipe | None, state: Mapping[str, Tensor], frozen: Iterabl
         shapes = {name: tensor.shape for name, tensor in make().state_dict().items()}
     if shapes != {name: tensor.shape for name, tensor in state.items()}:
         raise CheckpointError(f"the encoder that the checkpoint names, {recipe['name']}, is not the one it holds")
+    if len({tensor.dtype for tensor in state.values() if tensor.is_floating_point()}) > 1:
+        raise CheckpointError("the encoder of the checkpoint has weights of several precisions")
     net = make()
     for name, tensor in [*net.named_parameters(), *net.named_buffers()]:
         tensor.data = tensor.data.to(state[name].dtype)

@@ -233,6 +233,12 @@ def test_hyper_parameters_are_the_papers_picks() -> None:
     assert (spec.options, spec.lr) == ({"alpha": "0.25", "beta": "1.0"}, 0.01)
 
 
+def test_a_store_that_was_only_just_made_is_gone_on_with(tmp_path: Path) -> None:
+    (tmp_path / "runs.sqlite").touch()
+    command = ["paper", "T7", "--quick", "--seeds", "1", "--out", str(tmp_path), "--only", "method=er,memory=20"]
+    assert main(command) == 0
+
+
 def test_a_run_made_for_a_figure_serves_tables_too(tmp_path: Path) -> None:
     to = ["--quick", "--seeds", "1", "--only", "method=er,memory=20", "--out", str(tmp_path)]
     assert main(["paper", "F4", *to]) == 0

@@ -57,7 +57,7 @@ def paper(options: argparse.Namespace) -> int:
         raise InputError(f"--only {','.join(options.only)}: nothing of {', '.join(names)} is like that")
     if options.render and options.fresh:
         raise InputError("--render runs nothing, so --fresh has nothing to repeat: leave one of them out")
-    store = opened(options) if options.render else Store(options.out / "runs.sqlite")
+    store = opened(options) if options.render else _store(options)
     there = Alike(store.rows({"status": "done"}) if store.file.exists() and not options.fresh else [])
     specs = _each_run_once(specs, there)
     runs = [
@@ -87,6 +87,14 @@ def paper(options: argparse.Namespace) -> int:
         file = folder / "-".join([name, *badges(tuned=options.tuned, miniature=options.quick)])
         _render(console, artifact, found, file, comparable=not options.quick)
     return say_what_is_missing(plans) if plans else 0
+
+
+def _store(options: argparse.Namespace) -> Store:
+    """Open if it is there: a process may have been killed when it had just made the file."""
+    store = Store(options.out / "runs.sqlite")
+    if store.file.exists():
+        store.open()
+    return store
 
 
 def badges(*, tuned: bool, miniature: bool) -> list[str]:

@@ -82,15 +82,21 @@ def listing(records: Sequence[Record]) -> str:
         )
         what = record["id"][:8], record["title"], record["stream"], record["memory"], record["seed"], record["lr"]
         rows.append((*map(str, what), *figures, record["finished"]))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    cells = [[_printable(text) for text in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = [
         "  ".join(
             text.ljust(width) if i < 3 else text.rjust(width)
             for i, (text, width) in enumerate(zip(row, widths, strict=True))
         )
-        for row in rows
+        for row in cells
     ]
     return "\n".join([*lines, f"{len(records)} runs"])
+
+
+def _printable(text: str) -> str:
+    """Imported titles may hold anything, also what a terminal takes for a command."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else "�" for c in text)
 
 
 def costs(spec: RunSpec, ledgers: Mapping[str, "Ledger"]) -> Table:

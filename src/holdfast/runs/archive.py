@@ -7,13 +7,11 @@ import io
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
 
 from holdfast import files
 from holdfast.errors import InputError, UnknownName
 from holdfast.report.tables import listing
-from holdfast.runs.spec import RunSpec
+from holdfast.runs.exported import difference, read
 from holdfast.runs.store import Record, Store
 
 
@@ -36,8 +34,11 @@ def where(texts: Sequence[str]) -> dict[str, str]:
 
 
 def show_list(options: argparse.Namespace) -> int:
-    rows = opened(options).rows(where(options.where))
+    store = opened(options)
+    rows, damaged = store.sound_rows(where(options.where))
     print(listing(rows))
+    if damaged:
+        raise store.damage(damaged)
     return 0
 
 
@@ -45,7 +46,8 @@ def show(options: argparse.Namespace) -> int:
     record = opened(options).record(options.id)
     evaluations = record.pop("evaluations")
     json.dump(record, sys.stdout, indent=2)
-    print(f"\n{len(evaluations)} evaluations; holdfast runs export --evaluations has them")
+    print(flush=True)
+    print(f"{len(evaluations)} evaluations; holdfast runs export --evaluations has them", file=sys.stderr)
     return 0
 
 
@@ -81,28 +83,30 @@ def export(options: argparse.Namespace) -> int:
 
 
 def take_in(options: argparse.Namespace) -> int:
-    """Records that another store has exported. What is here already stays as it is."""
-    records = [record for file in options.files for record in _exported(file)]
+    """Records that another store has exported. What is here stays as it is, unless it is to be replaced."""
+    records = [record for file in options.files for record in read(file)]
     store = Store(options.out / "runs.sqlite")
     store.open()
-    there = store.status(record["id"] for record in records)
-    new = {record["id"]: record for record in records if record["id"] not in there}
-    for run, record in new.items():
-        store.keep(run, record, record["status"], record["why"])
-    print(f"{len(new)} runs taken in, {len(records) - len(new)} were there already")
+    counts = {"taken in": 0, "there already": 0, "other": 0}
+    with store.together():
+        there = set(store.status(record["id"] for record in records))
+        for record in records:
+            run = record["id"]
+            unlike = difference(store.record(run), record) if run in there else None
+            if unlike:
+                counts["other"] += 1
+                what = "replaced" if options.replace else "left as it is; --replace takes the other one"
+                print(f"holdfast: {run} {record['title']} seed {record['seed']}: {unlike}, {what}", file=sys.stderr)
+            elif run in there:
+                counts["there already"] += 1
+            else:
+                counts["taken in"] += 1
+            if run not in there or (unlike and options.replace):
+                store.keep(run, record, record["status"], record["why"])
+                there.add(run)
+    others = f", {counts['other']} differ from those here" if counts["other"] else ""
+    print(f"{counts['taken in']} runs taken in, {counts['there already']} were there already{others}")
     return 0
-
-
-def _exported(file: Path) -> list[Record]:
-    try:
-        records = json.loads(file.read_text())
-    except (OSError, ValueError) as error:
-        raise InputError(f"{file} cannot be read: {error}") from error
-    needed = {"id", "status", "why", "title", "evaluations", *RunSpec.__slots__}
-    listed: list[Any] = records if isinstance(records, list) else [None]
-    if not all(isinstance(record, dict) and needed <= set(record) for record in records):
-        raise InputError(f"{file} holds no records of runs; holdfast runs export --json makes such files")
-    return listed
 
 
 def _evaluations(store: Store, runs: Sequence[Record]) -> list[Record]:
@@ -121,8 +125,13 @@ def _csv(rows: Sequence[Record]) -> bytes:
     text = io.StringIO()
     writer = csv.DictWriter(text, _columns(rows))
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
     return text.getvalue().encode()
+
+
+def _cell(value: object) -> object:
+    """Spreadsheets take text that begins like this for a formula."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
 
 
 def _parquet(rows: Sequence[Record]) -> bytes:

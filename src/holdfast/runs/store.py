@@ -4,53 +4,20 @@ import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
 from holdfast import files
 from holdfast.errors import InputError, StoreError, UnknownName
+from holdfast.runs.checksums import ROW, of_file, of_rows, of_run, parts_of, seal
+from holdfast.runs.schema import FIELDS, MIGRATIONS, PARTS, SCHEMA, VERSION
+from holdfast.runs.where import values
 
 Record = dict[str, Any]
 
-VERSION = 1
 SECONDS_TO_WAIT_FOR_OTHER_WRITERS = 60
-FIELDS = {
-    "title": "TEXT", "stream": "TEXT", "method": "TEXT", "options": "JSON", "memory": "INTEGER", "seed": "INTEGER",
-    "lr": "REAL", "augment": "INTEGER", "net": "TEXT", "start": "TEXT", "probe": "JSON",
-    "eval_every": "INTEGER", "eval_mode": "TEXT",
-    "acc": "REAL", "aaa": "REAL", "forgetting": "REAL", "train_macs": "INTEGER", "eval_macs": "INTEGER",
-    "memory_bytes": "REAL", "seconds": "REAL", "train_seconds": "REAL", "updates": "INTEGER",
-    "fast_path_agreement": "REAL", "code": "TEXT", "command": "TEXT",
-}  # fmt: skip
-SCHEMA = f"""
-CREATE TABLE runs (
-    id TEXT PRIMARY KEY,
-    status TEXT NOT NULL CHECK (status IN ('done', 'failed')),
-    why TEXT,
-    finished TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP,
-    {", ".join(f"{name} {kind}" for name, kind in FIELDS.items())},
-    more JSON
-);
-CREATE TABLE evaluations (
-    run TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
-    step INTEGER NOT NULL, seen INTEGER NOT NULL, aa REAL NOT NULL, correct JSON NOT NULL, total JSON NOT NULL,
-    macs INTEGER,
-    PRIMARY KEY (run, step)
-) WITHOUT ROWID;
-CREATE TABLE probes (
-    run TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
-    name TEXT NOT NULL, step INTEGER NOT NULL, value TEXT NOT NULL,
-    PRIMARY KEY (run, name, step)
-) WITHOUT ROWID;
-CREATE TABLE artifacts (
-    run TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
-    name TEXT NOT NULL, content BLOB NOT NULL,
-    PRIMARY KEY (run, name)
-);
-PRAGMA user_version = {VERSION};
-"""
 NOT_IN_MORE = ("evaluations", "probes", "id", "status", "why", "finished")
-MIGRATIONS: dict[int, str] = {}  # from a version to the next
 
 
 class Store:
@@ -63,7 +30,8 @@ class Store:
         files.make_folder(self.file.parent)
         with self._connected() as db:
             with _alone(db):
-                _bring_up_to_date(db, self.file)
+                if not _version(db):
+                    _lay_out(db, self.file)
             db.execute("PRAGMA journal_mode = WAL")
 
     def keep(
@@ -80,20 +48,20 @@ class Store:
         row = {"id": run, "status": status, "why": why, **fields, "more": more}
         if record.get("finished"):  # in another store
             row["finished"] = record["finished"]
+        kept_files = [(run, name, content) for name, content in (artifacts or {}).items()]
         evaluations = [
             (run, e["step"], e["seen"], e["aa"], _json(e["correct"]), _json(e["total"]), e.get("macs"))
             for e in record.get("evaluations", [])
         ]
         probes = [(run, p["name"], p["step"], _json(p["value"])) for p in record.get("probes", [])]
         with self._connected() as db, _alone(db):
-            db.execute("DELETE FROM runs WHERE id = ?", (run,))
+            _delete(db, run)
             names, marks = ", ".join(row), ", ".join("?" * len(row))
             db.execute(f"INSERT INTO runs ({names}) VALUES ({marks})", [_plain(value) for value in row.values()])
             db.executemany("INSERT INTO evaluations VALUES (?, ?, ?, ?, ?, ?, ?)", evaluations)
             db.executemany("INSERT INTO probes VALUES (?, ?, ?, ?)", probes)
-            db.executemany(
-                "INSERT INTO artifacts VALUES (?, ?, ?)", [(run, *item) for item in (artifacts or {}).items()]
-            )
+            db.executemany("INSERT INTO artifacts VALUES (?, ?, ?, NULL)", kept_files)
+            seal(db, run)
 
     def status(self, runs: Iterable[str]) -> dict[str, str]:
         """What is there of these runs: done or failed."""
@@ -103,50 +71,70 @@ class Store:
 
     def record(self, run: str) -> Record:
         """A whole record, by its id or the beginning of it."""
-        with self._connected() as db:
-            (row,) = db.execute("SELECT * FROM runs WHERE id = ?", (self._full_id(db, run),))
-            found = {**json.loads(row["more"]), **_fields(row)}
-            rows = db.execute("SELECT * FROM evaluations WHERE run = ? ORDER BY step", (found["id"],))
-            evaluations = [_evaluation(row) for row in rows]
-            rows = db.execute("SELECT * FROM probes WHERE run = ? ORDER BY name, step", (found["id"],))
-            probes = [{"name": row["name"], "step": row["step"], "value": json.loads(row["value"])} for row in rows]
-            return found | {"evaluations": evaluations, "probes": probes}
+        with self._connected() as db, _at_one_moment(db):
+            run = self._full_id(db, run)
+            row = db.execute(f"SELECT {ROW} FROM runs WHERE id = ?", (run,)).fetchone()
+            evaluations, probes, kept_files = parts_of(db, run)
+        parts_checksum = of_rows(evaluations, probes, kept_files)
+        if row is None or of_run(row) != row["checksum"] or parts_checksum != row["parts_checksum"]:
+            raise self.damage([run])
+        measured = [{"name": p["name"], "step": p["step"], "value": json.loads(p["value"])} for p in probes]
+        found = {"evaluations": [_evaluation(each) for each in evaluations], "probes": measured}
+        return {**json.loads(row["more"]), **_fields(row), **found}
 
     def rows(self, where: Mapping[str, str] | None = None) -> list[Record]:
         """The fields of all records, oldest first; `where` says which values fields must have."""
-        known = ["id", "status", *FIELDS]
-        for name in where or {}:
-            if name not in known:
-                raise UnknownName("field", name, known)
-        condition = " AND ".join(f"CAST({name} AS TEXT) = ?" for name in where or {}) or "1"
+        rows, damaged = self.sound_rows(where)
+        if damaged:
+            raise self.damage(damaged)
+        return rows
+
+    def sound_rows(self, where: Mapping[str, str] | None = None) -> tuple[list[Record], list[str]]:
+        """As `rows`, without the records that are damaged; their ids."""
+        wanted = values(where or {})
         with self._connected() as db:
-            shown = ", ".join([*known, "why", "finished"])
-            rows = db.execute(
-                f"SELECT {shown} FROM runs WHERE {condition} ORDER BY rowid", list((where or {}).values())
-            )
-            return [_fields(row) for row in rows]
+            rows = db.execute(f"SELECT {ROW} FROM runs ORDER BY rowid").fetchall()
+        is_sound = [of_run(row) == row["checksum"] for row in rows]
+        sound = map(_fields, compress(rows, is_sound))
+        found = [row for row in sound if all(row[name] == value for name, value in wanted.items())]
+        return found, [row["id"] for row, fine in zip(rows, is_sound, strict=True) if not fine]
 
     def artifact(self, run: str, name: str) -> bytes:
-        with self._connected() as db:
+        with self._connected() as db, _at_one_moment(db):
             run = self._full_id(db, run)
             found = {row["name"]: row for row in db.execute("SELECT name FROM artifacts WHERE run = ?", (run,))}
             if name not in found:
                 raise UnknownName(f"file of run {run[:8]}", name, found or ["none"])
-            (row,) = db.execute("SELECT content FROM artifacts WHERE run = ? AND name = ?", (run, name))
-            return bytes(row["content"])
+            chosen = "SELECT content, checksum FROM artifacts WHERE run = ? AND name = ?"
+            ((content, checksum),) = db.execute(chosen, (run, name))
+        if of_file(run, name, content) != checksum:
+            raise self.damage([run])
+        return bytes(content)
 
     def remove(self, runs: Sequence[str]) -> None:
         with self._connected() as db, _alone(db):
-            ids = [self._full_id(db, run) for run in runs]
-            db.executemany("DELETE FROM runs WHERE id = ?", [(run,) for run in ids])
+            for run in [self._full_id(db, run) for run in runs]:
+                if not _delete(db, run):
+                    db.execute("REINDEX runs")
+                    _delete(db, run)
 
     def _full_id(self, db: sqlite3.Connection, run: str) -> str:
-        ids = [row["id"] for row in db.execute("SELECT id FROM runs WHERE substr(id, 1, ?) = ?", (len(run), run))]
-        if len(ids) == 1 or run in ids:
-            return run if run in ids else str(ids[0])
+        if run.isascii() and db.execute("SELECT 1 FROM runs WHERE id = ?", (run,)).fetchone():
+            return run
+        known = [row["id"] for row in db.execute("SELECT id FROM runs NOT INDEXED")]  # an index may be damaged
+        ids = [run] if run in known else [each for each in known if each.startswith(run)]
+        if len(ids) == 1:
+            return str(ids[0])
         if ids:
             raise InputError(f"{run} is the beginning of {len(ids)} runs: {', '.join(ids[:5])}")
-        raise UnknownName("run", run, [row["id"] for row in db.execute("SELECT id FROM runs")])
+        raise UnknownName("run", run, known)
+
+    def damage(self, runs: Sequence[str]) -> StoreError:
+        names = ", ".join(run if run.isalnum() else repr(run) for run in runs)
+        return StoreError(
+            f"{self.file} is damaged where it has {names}: holdfast runs rm removes what is damaged, "
+            "and then it can be run again or imported from a copy"
+        )
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -170,17 +158,32 @@ class Store:
             if self._kept is not None:
                 yield self._kept
                 return
+            self._check_not_emptied()
             wait = SECONDS_TO_WAIT_FOR_OTHER_WRITERS
             with closing(sqlite3.connect(self.file, timeout=wait, isolation_level=None)) as db:
                 db.row_factory = sqlite3.Row
                 db.execute("PRAGMA foreign_keys = ON")
                 db.execute("PRAGMA synchronous = EXTRA")  # a kept record survives a power loss, without WAL as well
+                db.text_factory = _text
                 self._check_length(db)
+                _bring_up_to_date(db, self.file)
                 yield db
         except sqlite3.OperationalError as error:
             raise StoreError(f"{self.file} cannot be read or written: {error}") from error
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, UnicodeError) as error:  # damage may have made names what is no text
             raise StoreError(f"{self.file} is damaged or not a store of runs: {error}") from error
+
+    def _check_not_emptied(self) -> None:
+        """An empty file is what SQLite begins with, or what is left of a store, whose log SQLite would then drop."""
+        if not self.file.is_file() or self.file.stat().st_size:
+            return
+        log, *others = Path(f"{self.file}-wal"), *map(self.file.with_suffix, (".snapshots", ".claims"))
+        beside = [each.name for each in others if each.exists()]
+        if beside or (log.exists() and log.stat().st_size):
+            raise StoreError(
+                f"{self.file} is empty, but {', '.join(beside) or log.name} beside it shows that there were runs: "
+                "put a copy of it back, or remove it to begin anew"
+            )
 
     def _check_length(self, db: sqlite3.Connection) -> None:
         """SQLite takes the missing end of a last page for zeros. That is right only with a log that has the page."""
@@ -207,16 +210,53 @@ def _alone(db: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
+@contextmanager
+def _at_one_moment(db: sqlite3.Connection) -> Iterator[None]:
+    """What is read inside belongs together, whatever others write meanwhile."""
+    if db.in_transaction:
+        yield
+        return
+    db.execute("BEGIN")
+    try:
+        yield
+    finally:
+        db.execute("ROLLBACK")
+
+
+def _version(db: sqlite3.Connection) -> int:
+    """0 if there is nothing yet, or something else."""
+    return int(db.execute("PRAGMA user_version").fetchone()[0])
+
+
 def _bring_up_to_date(db: sqlite3.Connection, file: Path) -> None:
-    version = db.execute("PRAGMA user_version").fetchone()[0]
-    if version > VERSION:
+    if (version := _version(db)) > VERSION:
         raise StoreError(f"{file} was written by a newer holdfast (format {version}; this one knows {VERSION})")
-    if version == 0:
-        if db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-            raise StoreError(f"{file} is not a store of runs but another SQLite database")
-        _run_script(db, SCHEMA)
-    for step in range(max(version, 1), VERSION):
-        _run_script(db, MIGRATIONS[step] + f"PRAGMA user_version = {step + 1};")
+    if version not in (0, VERSION):
+        with _alone(db):
+            for step in range(_version(db), VERSION):
+                _run_script(db, MIGRATIONS[step] + f"PRAGMA user_version = {step + 1};")
+                if step == 1:
+                    for (run,) in db.execute("SELECT id FROM runs").fetchall():
+                        seal(db, run)
+
+
+def _lay_out(db: sqlite3.Connection, file: Path) -> None:
+    if db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        raise StoreError(f"{file} is not a store of runs but another SQLite database")
+    _run_script(db, SCHEMA)
+
+
+def _delete(db: sqlite3.Connection, run: str) -> bool:
+    """Whether it was there. What belongs to it goes too, even if damage has left it behind."""
+    name = (run.encode(errors="surrogateescape"),)  # as damage may have left it
+    for table in PARTS:
+        db.execute(f"DELETE FROM {table} WHERE run = CAST(? AS TEXT)", name)
+    return bool(db.execute("DELETE FROM runs WHERE id = CAST(? AS TEXT)", name).rowcount)
+
+
+def _text(content: bytes) -> str:
+    """A damaged text is noticed by its checksum: reading it must not keep others from being read."""
+    return content.decode(errors="surrogateescape")
 
 
 def _run_script(db: sqlite3.Connection, script: str) -> None:
@@ -235,20 +275,13 @@ def _plain(value: object) -> Any:
 
 
 def _fields(row: sqlite3.Row) -> Record:
-    values = dict(row)
-    values.pop("more", None)
-    values["options"] = json.loads(values["options"] or "{}")
-    values["probe"] = json.loads(values["probe"] or "[]")
-    values["augment"] = bool(values["augment"])
-    return values
+    fields = {name: row[name] for name in ("id", "status", "why", "finished", *FIELDS)}
+    fields["options"] = json.loads(fields["options"] or "{}")
+    fields["probe"] = json.loads(fields["probe"] or "[]")
+    fields["augment"] = bool(fields["augment"])
+    return fields
 
 
 def _evaluation(row: sqlite3.Row) -> Record:
-    return {
-        "step": row["step"],
-        "seen": row["seen"],
-        "aa": row["aa"],
-        "correct": json.loads(row["correct"]),
-        "total": json.loads(row["total"]),
-        "macs": row["macs"],
-    }
+    counts = {"correct": json.loads(row["correct"]), "total": json.loads(row["total"])}
+    return {"step": row["step"], "seen": row["seen"], "aa": row["aa"], **counts, "macs": row["macs"]}

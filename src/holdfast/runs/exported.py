@@ -1,0 +1,111 @@
+"""Records that another store has exported: what they must have, and whether they are those that are here."""
+
+import json
+import math
+import re
+import reprlib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from holdfast.errors import InputError
+from holdfast.report.statistics import show
+from holdfast.runs.schema import FIELDS
+from holdfast.runs.spec import RunSpec
+from holdfast.runs.store import Record
+
+MEASURED = ("status", "acc", "aaa", "forgetting", "train_macs", "state_hash")  # beside evaluations and probes
+MAY_BE_NONE = {"why", "net", "start"}
+NEEDED = {"title", "why", "evaluations", *RunSpec.__slots__}
+NEEDED_WHEN_DONE = {
+    *("acc", "aaa", "train_macs", "memory_bytes", "seconds", "updates", "fast_path_agreement"),
+    *("tasks", "task_ends"),
+}
+KINDS = {**FIELDS, "why": "TEXT", "finished": "TEXT", "options": "DICT", "probe": "LIST", "augment": "BOOLEAN"}
+PARTS = {
+    "evaluations": {"step": "INTEGER", "seen": "INTEGER", "aa": "REAL", "correct": "LIST", "total": "LIST"},
+    "probes": {"name": "TEXT", "step": "INTEGER", "value": "ANY"},
+}
+
+
+def read(file: Path) -> list[Record]:
+    try:
+        records = json.loads(file.read_text())
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{file} cannot be read: {error}") from error
+    if not isinstance(records, list):
+        raise InputError(f"{file} holds no records of runs; holdfast runs export --json makes such files")
+    for number, record in enumerate(records, 1):
+        for flaw in _flaws(record):
+            raise InputError(f"{file} holds something else than records of runs: of number {number}, {flaw}")
+    return records
+
+
+def difference(here: Record, there: Record) -> str | None:
+    """None if both have measured the same, however long it took; otherwise what each found, and where they ran."""
+    if _measured(here) == _measured(there):
+        return None
+    ran_here, ran_there = here.get("environment", {}), there.get("environment", {})
+    unlike = [name for name in {**ran_here, **ran_there} if ran_here.get(name) != ran_there.get(name)]
+    where = ", ".join(f"{name} {ran_here.get(name)} and {ran_there.get(name)}" for name in unlike)
+    return f"{_outcome(here)} here and {_outcome(there)} there ({where or 'in the same environment'})"
+
+
+def _measured(record: Record) -> Record:
+    evaluations = [{**each, "macs": each.get("macs")} for each in record["evaluations"]]
+    probes = sorted(record.get("probes", []), key=lambda probe: (probe["name"], probe["step"]))
+    return {name: record.get(name) for name in MEASURED} | {"evaluations": evaluations, "probes": probes}
+
+
+def _outcome(record: Record) -> str:
+    return "failed" if record["status"] == "failed" else f"Acc {show([record['acc']])} %"
+
+
+def _flaws(record: Any) -> Iterator[str]:
+    """What is wrong with a record, the worst first."""
+    if not isinstance(record, dict) or not isinstance(run := record.get("id"), str):
+        yield "there is no id"
+        return
+    if not re.fullmatch("[0-9a-f]{16}", run):
+        yield f"the id is {reprlib.repr(run)}, not 16 hexadecimal digits"
+    if (status := record.get("status")) not in ("done", "failed"):
+        yield f"the status is {reprlib.repr(status)}, neither done nor failed"
+    needed = NEEDED | NEEDED_WHEN_DONE if status == "done" else NEEDED
+    has = {name for name, value in record.items() if value is not None or name in MAY_BE_NONE}
+    yield from (f"there is no {name}" for name in sorted(needed - has))
+    yield from (f"{name} is {reprlib.repr(record[name])}" for name in _wrong(record, KINDS))
+    yield from (f"the {part} are not what they should be" for part in PARTS if not _are_parts(record, part))
+
+
+def _are_parts(record: Record, part: str) -> bool:
+    rows, kinds = record.get(part, []), PARTS[part]
+    return (
+        isinstance(rows, list)
+        and all(isinstance(row, dict) and not _wrong(row, kinds) for row in rows)
+        and all(row.get(name) is not None for row in rows for name in kinds)
+        and len({(row.get("name"), row["step"]) for row in rows}) == len(rows)
+    )
+
+
+def _wrong(values: Record, kinds: Mapping[str, str]) -> list[str]:
+    """The fields whose values are not of their kind."""
+    return [name for name in kinds if values.get(name) is not None and not IS_A[kinds[name]](values[name])]
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and "\0" not in value and value.encode(errors="replace").decode() == value
+
+
+def _is_whole(value: Any) -> bool:
+    return type(value) is int and abs(value) < 2**63
+
+
+IS_A: dict[str, Callable[[Any], bool]] = {
+    "ANY": lambda value: True,
+    "BOOLEAN": lambda value: isinstance(value, bool),
+    "DICT": lambda value: isinstance(value, dict),
+    "LIST": lambda value: isinstance(value, list),
+    "TEXT": _is_text,
+    "INTEGER": _is_whole,
+    "REAL": lambda value: _is_whole(value) or (isinstance(value, float) and math.isfinite(value)),
+}
