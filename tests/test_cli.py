@@ -331,3 +331,34 @@ def test_signals_are_as_before_when_a_command_has_ended(own: list[str]) -> None:
     before = handlers()
     assert main(["data", "list"]) == 0
     assert handlers() == before
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no /dev/full")
+def test_a_full_stdout_is_one_line(tmp_path: Path) -> None:
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "holdfast", "data", "list", "--data", str(tmp_path)]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == "holdfast: stdout cannot be written: No space left on device\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["run", "--out", ""], "--out"),
+        (["run", "--lr", "inf"], "--lr must be a finite number above 0 and at most 1000"),
+        (["run", "--lr", "5000"], "--lr must be a finite number above 0 and at most 1000"),
+        (["run", "--snapshot-every", "nan"], "--snapshot-every must be above 0"),
+    ],
+)
+def test_numbers_and_names_that_cannot_be(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    try:
+        code: object = main(arguments)
+    except SystemExit as end:
+        code = end.code
+    error = capsys.readouterr().err
+    assert code == 2 and said in error and error.count("\n") == 1
+    assert not list(tmp_path.iterdir())

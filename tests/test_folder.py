@@ -193,3 +193,36 @@ def test_a_time_between_syncs_that_cannot_be_is_refused(home: Path, sync_every: 
     with pytest.raises(InputError, match="sync_every"):
         opened(home, sync_every=sync_every)
     assert not home.exists()
+
+
+def test_a_learner_saved_over_the_folders_own_file_is_written_again(home: Path) -> None:
+    learner = opened(home)
+    learner.observe(*BATCHES[0])
+    learner.save(home / "learner")
+    learner.observe(*BATCHES[1])
+    learner.save(home / "learner")
+    learner.close()
+    with opened(home) as again:
+        assert again.state_hash() == hash_after(2)
+
+
+def test_a_file_of_save_is_no_folder_of_a_learner_and_says_so(home: Path) -> None:
+    home.mkdir()
+    learner = Learner(mlp((3,), width=8), ERACE(), memory=20)
+    learner.save(home / "learner")
+    with pytest.raises(CheckpointError, match=r"was written by Learner\.save"):
+        opened(home)
+
+
+def test_what_is_left_open_at_the_end_of_python_is_let_go_of_as_it_is(home: Path) -> None:
+    """Nothing is serialised while Python ends, whatever state the log is in."""
+    code = f"""
+import numpy as np, holdfast
+learner = holdfast.open({str(home)!r}, holdfast.mlp((3,), width=8), holdfast.ERACE(), memory=20)
+learner.observe(np.zeros((2, 3), np.float32), ["a", "b"])
+learner._folder._log.end()  # as after a write that failed
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    with opened(home) as learner:
+        assert learner.step == 1

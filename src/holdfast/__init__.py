@@ -94,3 +94,7 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
     home = next((home for home, names in _HOMES.items() if name in names), "methods")
     return getattr(import_module(f"holdfast.{home}"), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

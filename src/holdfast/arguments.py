@@ -27,6 +27,7 @@ class Range:
 
 
 ANY, NOT_NEGATIVE, POSITIVE = Range(), Range(least=0), Range(above=0)
+LEARNING_RATES = Range(above=0, most=1000)
 
 
 def whole(name: str, value: object, allowed: Range = NOT_NEGATIVE) -> int:

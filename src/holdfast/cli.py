@@ -1,6 +1,7 @@
 """The `holdfast` command. Heavy imports happen inside the commands, so that help answers at once."""
 
 import argparse
+import errno
 import os
 import signal
 import sys
@@ -55,7 +56,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _exit_code(options: argparse.Namespace) -> int:
     try:
-        return int(options.command(options))
+        code = int(options.command(options))
+        sys.stdout.flush()
+        return code
     except HoldfastError as error:
         print(f"holdfast: {error}", file=sys.stderr)
         return 2
@@ -63,8 +66,25 @@ def _exit_code(options: argparse.Namespace) -> int:
         print("holdfast: stopped", file=sys.stderr)
         return STOPPED
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _leave_stdout()
         return 1
+    except OSError as error:
+        if error.errno != errno.ENOSPC or error.filename is not None:
+            raise
+        _leave_stdout()
+        print(f"holdfast: stdout cannot be written: {error.strerror}", file=sys.stderr)
+        return 2
+
+
+def _leave_stdout() -> None:
+    """What is still to be written there is not tried again when Python ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def folder(text: str) -> Path:
+    if not text:
+        raise argparse.ArgumentTypeError("name a folder")
+    return Path(text)
 
 
 def parser() -> Parser:
@@ -157,7 +177,7 @@ def _describe_execution(command: argparse.ArgumentParser) -> None:
     out = "where records and pictures go; runs that are there already are not repeated (default holdfast-runs)"
     add = command.add_argument
     add("--jobs", type=int, metavar="N", help="runs at a time (default: one a core)")
-    add("--out", type=Path, default=Path("holdfast-runs"), metavar="DIR", help=out)
+    add("--out", type=folder, default=Path("holdfast-runs"), metavar="DIR", help=out)
     add("--fresh", action="store_true", help="repeat runs even if their records are there")
     add("--retry-failed", action="store_true", help="repeat runs that failed")
     add("--snapshot-every", type=float, default=60, metavar="SECONDS", help="a stopped run goes on from there (60)")
@@ -196,7 +216,9 @@ def _describe_runs(runs: argparse.ArgumentParser) -> None:
     }
     for action, function in functions.items():
         action.set_defaults(command=_runs, function=function)
-        action.add_argument("--out", type=Path, default=Path("holdfast-runs"), metavar="DIR", help="as in holdfast run")
+        action.add_argument(
+            "--out", type=folder, default=Path("holdfast-runs"), metavar="DIR", help="as in holdfast run"
+        )
     for action in (listing, export):
         which = "only those: field=value,field=value, as method=er-ace,seed=0"
         action.add_argument("--where", action="append", default=[], metavar="FIELD=VALUE", help=which)

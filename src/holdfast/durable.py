@@ -123,8 +123,10 @@ class DurableLearner(Learner):
         return self.__copy__()
 
     def __del__(self) -> None:
-        with suppress(Exception):  # Python itself may be ending, and nobody could be told
-            self.close()
+        """Lets others have the folder; nothing is written, because Python itself may be ending."""
+        with suppress(Exception):
+            if self._folder is not None:
+                self._folder.abandon()
 
     @contextmanager
     def _change(self) -> Iterator[Journal]:

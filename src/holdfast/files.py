@@ -31,7 +31,7 @@ def write(path: Path, content: bytes) -> None:
 
 def output(path: Path, content: bytes) -> None:
     """Writes a file that is named on the command line: - is stdout, and stdout under another name is not replaced."""
-    if path != STDOUT and not _is_stdout(path):
+    if not is_stdout(path):
         write(path, content)
         return
     try:
@@ -131,8 +131,9 @@ class Appendix:
 
     def close(self) -> None:
         with self._lock, suppress(OSError):
-            os.close(self._handle)
-        self._closed.set()
+            if not self._closed.is_set():  # the number may be another file's by now
+                self._closed.set()
+                os.close(self._handle)
         self._due.set()
 
     def _cut_back(self, size: int) -> None:
@@ -194,7 +195,10 @@ def _is_stream(path: Path) -> bool:
     return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
-def _is_stdout(path: Path) -> bool:
+def is_stdout(path: Path | None) -> bool:
+    """Whether this is stdout, under whatever name."""
+    if path is None or path == STDOUT:
+        return path == STDOUT
     try:
         return os.path.samestat(os.stat(path), os.fstat(sys.stdout.fileno()))
     except (OSError, ValueError):  # one of them is not there

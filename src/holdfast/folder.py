@@ -31,6 +31,8 @@ class Place:
 
     @classmethod
     def of(cls, manifest: checkpoint.Manifest) -> "Place":
+        if "log" not in manifest:
+            raise CheckpointError("was written by Learner.save: Learner.load(file) reads it, a folder needs its own")
         where = manifest["log"]
         if isinstance(where, int):
             return cls(f"log.{where}", None)
@@ -63,6 +65,7 @@ class Folder:
         self._log: log.Log | None = None
         self._place: Place | None = None
         self._kept = 0
+        self._written: object = None  # which file the learner was last written to
         self._ahead = False  # whether the disk may have a change that was refused
         self._pid = os.getpid()
         self._lock = FolderLock(self.path, f"the learner in {path}")
@@ -104,6 +107,7 @@ class Folder:
         if anew or self._place.identity is None:
             self.checkpoint(serialized)
         else:
+            self._written = _stamp(self.learner_file)
             self._log = log.Log(self.path / self._place.name, self._place.identity, self._sync_every)
             self._remove_others(set())
 
@@ -121,6 +125,7 @@ class Folder:
                 following.close()
                 raise
             before, self._log, self._kept = self._log, following, 0
+            self._written = _stamp(self.learner_file)
             if before is not None:
                 before.end()  # nobody needs it any more: that it is safe is not waited for
                 before.close()
@@ -176,13 +181,17 @@ class Folder:
 
     def abandon(self) -> None:
         """Lets others have it as it is on the disk."""
-        if self._is_ours:
+        if self._is_ours and self._lock.held:
+            if self._log is not None:
+                self._log.abandon()
             self._lock.release()
 
     @property
     def _is_untrue(self) -> bool:
-        """Whether the log has an entry too few or too many, or files were removed."""
-        return self._log is not None and (self._log.failed or not self._log.is_in_place or self.is_new)
+        """Whether the log has an entry too few or too many, or files were removed or replaced."""
+        return self._log is not None and (
+            self._log.failed or not self._log.is_in_place or self._written != _stamp(self.learner_file)
+        )
 
     @property
     def _is_ours(self) -> bool:
@@ -236,3 +245,12 @@ class Folder:
             return False
         identity = log.identity_of(file)
         return identity is not None and identity.learner == self._id
+
+
+def _stamp(file: Path) -> object:
+    """Another one whenever the file is replaced or written to."""
+    try:
+        stat = file.stat()
+    except OSError:
+        return None
+    return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns

@@ -82,6 +82,10 @@ class Log:
         finally:
             self._file.close()
 
+    def abandon(self) -> None:
+        """Lets go of the file as it is."""
+        self._file.close()
+
 
 def framed(content: bytes, place: int, safe: int, salt: bytes, chain: bytes) -> tuple[bytes, bytes]:
     """What stands before a content, and what the next entry is chained to."""

@@ -35,11 +35,11 @@ def key() -> str:
     return repr([processor(), announced(), platform.platform(), sorted(limits().items())])
 
 
-def conditions(device: str = "cpu") -> dict[str, Any]:
-    """Results made under the same conditions have the same bits."""
+def conditions(device: str = "cpu", threads: int | None = None) -> dict[str, Any]:
+    """Results made under the same conditions have the same bits. `threads`: those of torch if not said."""
     import torch
 
-    threads = torch.get_num_threads()
+    threads = threads or torch.get_num_threads()
     return dict(zip(CONDITIONS, (torch.__version__, _arithmetic(threads), threads, device), strict=True))
 
 
@@ -52,6 +52,17 @@ def differences(here: Mapping[str, Any], there: Mapping[str, Any]) -> str:
 @cache
 def _arithmetic(threads: int) -> str:
     """Two steps of training, to the last bit: processors and limits that round in other places give other digits."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        return _two_steps()
+    finally:
+        torch.set_num_threads(before)
+
+
+def _two_steps() -> str:
     import torch
     from torch.nn import functional as F
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import nn
 
-from holdfast.arguments import Range, real
+from holdfast.arguments import LEARNING_RATES, real
 from holdfast.errors import InputError, UnknownName
 from holdfast.methods.base import Method
 from holdfast.nets import HEADS
@@ -13,7 +13,6 @@ from holdfast.nets import HEADS
 MakeOptimizer = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
 
 LR = 0.1
-LEARNING_RATES = Range(above=0, most=1000)
 NOT_FOR_GROWING_HEADS = torch.optim.Adafactor, torch.optim.LBFGS, torch.optim.SparseAdam
 
 

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from holdfast.arguments import whole
+from holdfast.arguments import LEARNING_RATES, whole
 from holdfast.errors import CheckpointError
 from holdfast.labels import FORGOTTEN, Labels
 from holdfast.nets import ProjectionHead
-from holdfast.parts import LEARNING_RATES
 
 if TYPE_CHECKING:
     from holdfast.learner import Learner

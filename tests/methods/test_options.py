@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pytest
 
-from holdfast import DER, ER, ERACE, ERAML, MIR, SCR, SSIL, GDumb, IIDOffline, Method
+from holdfast import DER, ER, ERACE, ERAML, MIR, SCR, SSIL, GDumb, IIDOffline, Learner, Method, mlp
 from holdfast.errors import InputError
 from holdfast.methods import METHODS, make
 
@@ -93,3 +93,13 @@ class Unresolved(ER):
 
 def test_a_hint_that_only_type_checkers_can_read_is_no_obstacle() -> None:
     assert Unresolved(replay=3).replay == 3
+
+
+def test_a_loss_that_is_no_tensor_is_named() -> None:
+    class Careless(ER):
+        def loss(self, net: Any, new: Any, old: Any = None) -> Any:
+            return 3.0
+
+    learner = Learner(mlp((4,)), Careless(), memory=5)
+    with pytest.raises(InputError, match=r"Careless\.loss must return a tensor, not 3\.0"):
+        learner.observe(np.zeros((2, 4), np.float32), ["a", "b"])

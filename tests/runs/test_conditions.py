@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from holdfast import machine
+from holdfast.cli import main
 from holdfast.measure.precision import Precision
 from holdfast.runs.plan import plan
 from holdfast.runs.run import Run, run
@@ -94,3 +95,29 @@ def test_a_run_that_goes_on_on_another_processor_says_so(
     assert f"arithmetic another here and {there['arithmetic']} there" in note
     assert record["environment"]["elsewhere"] == [there]
     assert record["precision"]["name"] == "float32"  # what was found there may crash here
+
+
+def test_records_made_elsewhere_or_in_another_precision_are_said_to_be(
+    npz: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ["run", "--stream", npz, "--method", "er", "--seeds", "1", "--net", "mlp", "--out", str(tmp_path / "out")]
+    command += ["--jobs", "1"]
+
+    def said(*more: str) -> str:
+        assert main([*command, *more]) == 0
+        return " ".join(capsys.readouterr().out.split())
+
+    said()
+    assert "already (--fresh repeats them)" in said()
+    assert "1 of them not in bf16" in said("--precision", "bf16")
+    monkeypatch.setattr(machine, "_arithmetic", lambda threads: "another")
+    assert "1 of them under other conditions (processor, torch, threads)" in said()
+
+
+def test_an_empty_id_is_no_run(npz: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = ["--out", str(tmp_path / "out")]
+    assert main(["run", "--stream", npz, "--method", "er", "--seeds", "1", "--jobs", "1", *out]) == 0
+    assert main(["runs", "rm", "", *out]) == 2
+    assert "id is empty" in capsys.readouterr().err
+    assert main(["runs", "list", *out]) == 0
+    assert "1 runs" in capsys.readouterr().out

@@ -20,6 +20,7 @@ from holdfast.seeds import generator
 from holdfast.streams import Stream
 
 Rows = NDArray[np.int64]
+SAMPLES_COMPARED = 500  # with the fast net, at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +123,7 @@ class Evaluator:
         self._answers(learner, scores, rows)
         return (time.perf_counter() - start) / len(rows) * self.samples(anytime=learner.method.anytime)
 
-    def agreement(self, learner: Learner, samples: int = 500) -> float:
+    def agreement(self, learner: Learner, samples: int = SAMPLES_COMPARED) -> float:
         """The share of test samples for which the fast net answers as the learner's own does."""
         if not can_be_faster(learner.answering_net(), self._precision):
             return 1.0

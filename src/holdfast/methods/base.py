@@ -7,6 +7,7 @@ import numpy as np
 from torch import Tensor
 
 from holdfast.batch import Batch
+from holdfast.errors import InputError
 from holdfast.memory import Memory, Reservoir
 from holdfast.methods.options import Count, plain_options
 from holdfast.nets import Net
@@ -85,6 +86,8 @@ class Method(ABC):
         recalled = self.recall(at.net, new, at.memory, at.rng)
         outcome = self.loss(at.net, **{name: at.view(name, b) for name, b in [("new", new), *recalled.items()]})
         loss, extra = outcome if isinstance(outcome, tuple) else (outcome, {})
+        if not isinstance(loss, Tensor):
+            raise InputError(f"{type(self).__name__}.loss must return a tensor, not {loss!r}")
         if loss.requires_grad:
             loss.backward()  # type: ignore[no-untyped-call]
         return loss, extra

@@ -14,6 +14,7 @@ from holdfast import files
 from holdfast.datasets.get import data_root
 from holdfast.errors import InputError
 from holdfast.measure import precision
+from holdfast.measure.evaluate import SAMPLES_COMPARED
 from holdfast.report.live import Live
 from holdfast.report.tables import by_setting, summary
 from holdfast.report.terminal import terminal
@@ -24,8 +25,6 @@ from holdfast.runs.store import Record, Store
 from holdfast.runs.sweep import Backend, Sweep
 from holdfast.runs.work import Event
 from holdfast.sinks import Sinks
-
-SAMPLES_COMPARED = 500  # at most: what Evaluator.agreement looks at
 
 
 def run(options: argparse.Namespace) -> int:
@@ -51,7 +50,7 @@ def carry_out(specs: Sequence[RunSpec], options: argparse.Namespace) -> int:
 
 def terminal_for(options: argparse.Namespace) -> Console:
     """Where stdout is to hold the records, nothing else goes there."""
-    return terminal(stderr=options.json == files.STDOUT)
+    return terminal(stderr=files.is_stdout(options.json))
 
 
 def do_missing(specs: Sequence[RunSpec], options: argparse.Namespace, console: Console) -> Sweep:
@@ -85,7 +84,7 @@ def cores() -> int:
 def _check(options: argparse.Namespace) -> None:
     if options.jobs is not None and options.jobs < 1:
         raise InputError(f"--jobs must be 1 or more, not {options.jobs}")
-    if options.snapshot_every <= 0:
+    if not 0 < options.snapshot_every < float("inf"):
         raise InputError(f"--snapshot-every must be above 0 seconds, not {options.snapshot_every}")
     if options.json not in (None, files.STDOUT) and (options.json.is_dir() or not options.json.parent.is_dir()):
         raise InputError(f"--json {options.json}: give a file in a folder that exists")
@@ -110,9 +109,10 @@ def _backend(options: argparse.Namespace, plans: Sweep) -> Backend:
 
 def _say_what_is_there(console: Console, plans: Sweep, repeat: Sequence[RunSpec]) -> None:
     if done := len(set(plans.done()).difference(repeat)):
-        others = plans.by_other_code()
-        note = f", {others} of them by another version of the code" if others else ""
-        console.print(f"{done} of {len(plans.ids)} runs are in {plans.store.file} already{note} (--fresh repeats them)")
+        notes = "".join(f", {note}" for note in plans.differences())
+        console.print(
+            f"{done} of {len(plans.ids)} runs are in {plans.store.file} already{notes} (--fresh repeats them)"
+        )
     if failed := len(set(plans.failed()).difference(repeat)):
         console.print(f"{failed} of {len(plans.ids)} runs failed before (--retry-failed repeats them)")
 

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from holdfast.arguments import whole
+from holdfast.arguments import LEARNING_RATES, real, whole
 from holdfast.errors import HoldfastError, InputError
 
 
@@ -32,8 +32,7 @@ class RunSpec:
         for name in ("memory", "seed", "eval_every"):
             whole(f"--{name.replace('_', '-')}", getattr(self, name))
         object.__setattr__(self, "probe", tuple(self.probe))  # JSON has lists only
-        if not self.lr > 0:
-            raise InputError(f"--lr must be above 0, not {self.lr}")
+        real("--lr", self.lr, LEARNING_RATES)
 
     @property
     def title(self) -> str:

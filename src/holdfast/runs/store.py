@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from itertools import compress
 from pathlib import Path
@@ -99,6 +99,16 @@ class Store:
         found = [row for row in sound if all(row[name] == value for name, value in wanted.items())]
         return found, [row["id"] for row, fine in zip(rows, is_sound, strict=True) if not fine]
 
+    def made(self, runs: Collection[str]) -> dict[str, Record]:
+        """Under which conditions and in which precision these records were made, as far as they say it."""
+        with self._connected() as db:
+            rows = db.execute("SELECT id, more FROM runs").fetchall()
+        more = {row["id"]: json.loads(row["more"] or "{}") for row in rows if row["id"] in runs}
+        return {
+            run: {"environment": each.get("environment", {}), "precision": each.get("precision", {}).get("name")}
+            for run, each in more.items()
+        }
+
     def artifact(self, run: str, name: str) -> bytes:
         with self._connected() as db, _at_one_moment(db):
             run = self._full_id(db, run)
@@ -119,6 +129,8 @@ class Store:
                     _delete(db, run)
 
     def _full_id(self, db: sqlite3.Connection, run: str) -> str:
+        if not run:
+            raise InputError("a run's id is empty; holdfast runs list shows them")
         if run.isascii() and db.execute("SELECT 1 FROM runs WHERE id = ?", (run,)).fetchone():
             return run
         known = [row["id"] for row in db.execute("SELECT id FROM runs NOT INDEXED")]  # an index may be damaged

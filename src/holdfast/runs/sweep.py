@@ -4,9 +4,9 @@ from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
-from holdfast import files
+from holdfast import files, machine
 from holdfast.claims import Claims
 from holdfast.runs.plan import plan
 from holdfast.runs.spec import RunSpec, code_hash, command
@@ -53,6 +53,7 @@ class Sweep:
         by_id = {plan(spec, self.sources[spec.stream]).run: spec for spec in reversed(specs)}
         self.ids = {spec: run for run, spec in reversed(by_id.items())}  # the same run written twice is one run
         self.stopped = False
+        self._precision = precision
         self._job = partial(Job, snapshot_every=snapshot_every, keep_learner=keep_learners, precision=precision)
         self._snapshots = store.file.with_suffix(".snapshots")
 
@@ -72,9 +73,18 @@ class Sweep:
     def records(self) -> list[Record]:
         return [self.store.record(self.ids[spec]) for spec in self.done()]
 
-    def by_other_code(self) -> int:
-        """How many records were made by another version of the code than this one."""
-        return sum(row["code"] != code_hash(spec.method) for spec, row in self._rows().items())
+    def differences(self) -> list[str]:
+        """In what records that are there differ from those that would be made here and now."""
+        rows = self._rows()
+        made = self.store.made([row["id"] for row in rows.values()]).values()
+        here = machine.conditions(threads=1)  # as runs have it
+        asked = None if self._precision in (None, "auto") else self._precision
+        counts = {
+            "by another version of the code": sum(row["code"] != code_hash(s.method) for s, row in rows.items()),
+            "under other conditions (processor, torch, threads)": sum(_elsewhere(each, here) for each in made),
+            f"not in {asked}": sum(each["precision"] not in (None, asked) for each in made) if asked else 0,
+        }
+        return [f"{count} of them {what}" for what, count in counts.items() if count]
 
     def forget(self, specs: Collection[RunSpec]) -> None:
         """`run` will do them again from their beginning."""
@@ -172,3 +182,9 @@ class Sweep:
             return self._snapshot(spec).read_bytes()
         except FileNotFoundError:
             return None
+
+
+def _elsewhere(made: Record, here: dict[str, Any]) -> bool:
+    """Runs have one thread, whatever this process has."""
+    there = made["environment"]
+    return bool(there.get("elsewhere") or machine.differences(here | {"device": there.get("device")}, there))
