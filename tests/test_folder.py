@@ -4,11 +4,13 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import holdfast
 from holdfast import ERACE, Learner, mlp
@@ -226,3 +228,72 @@ learner._folder._log.end()  # as after a write that failed
     assert (done.returncode, done.stderr) == (0, "")
     with opened(home) as learner:
         assert learner.step == 1
+
+
+def test_a_question_asked_while_another_thread_fails_is_not_lost(home: Path) -> None:
+    inside, go_on = threading.Event(), threading.Event()
+
+    def failing(x: torch.Tensor, rng: np.random.Generator) -> torch.Tensor:
+        inside.set()
+        assert go_on.wait(20)
+        raise ZeroDivisionError
+
+    learner = opened(home)
+    learner.observe(*BATCHES[0])
+    learner._augment = failing
+
+    def fail() -> None:
+        with pytest.raises(ZeroDivisionError):
+            learner.observe(*BATCHES[1])
+
+    thread = threading.Thread(target=fail, daemon=True)
+    thread.start()
+    assert inside.wait(20)
+    ticket = learner.ask(BATCHES[2][0])
+    go_on.set()
+    thread.join()
+    copied(home)  # as kill -9 would leave it
+    with opened(home.with_name("backup")) as copy:
+        assert copy.step == 1
+        copy.tell(ticket.number, BATCHES[2][1])
+
+
+def test_a_large_number_of_somebody_elses_log_does_no_harm(home: Path) -> None:
+    with opened(home) as learner:
+        learner.observe(*BATCHES[0])
+        for digits in (14, 15, 18, 30):
+            (home / f"log.{'9' * digits}").write_bytes(b"theirs")
+        learner.checkpoint()
+        learner.observe(*BATCHES[1])
+    with opened(home) as learner:
+        assert learner.state_hash() == hash_after(2)
+
+
+@pytest.mark.parametrize("link", [True, False])
+def test_somebody_elses_file_called_lock_is_left_alone(home: Path, tmp_path: Path, link: bool) -> None:
+    opened(home).close()
+    (home / "lock").unlink()
+    theirs = tmp_path / "theirs" if link else home / "lock"
+    theirs.write_text("my own words")
+    if link:
+        (home / "lock").symlink_to(theirs)
+    with opened(home) as learner:
+        learner.observe(*BATCHES[0])
+        with pytest.raises(InUse):
+            opened(home)
+    assert theirs.read_text() == "my own words"
+
+
+def test_the_callers_default_type_changes_nothing(home: Path) -> None:
+    with opened(home) as learner:
+        learner.observe(*BATCHES[0])
+    torch.set_default_dtype(torch.float64)
+    try:
+        with torch.inference_mode():
+            learner = holdfast.open(home)
+        assert learner.state_hash() == hash_after(1)
+        learner.observe(*BATCHES[1])
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert learner.state_hash() == hash_after(2)
+    learner.close()

@@ -274,3 +274,12 @@ def test_what_is_said_when_river_is_missing() -> None:
     script = "import sys; sys.modules['river'] = None; import holdfast.river"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.stderr.splitlines()[-1] == "ImportError: holdfast.river needs river: pip install 'holdfast[river]'"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"method": "foo"}, {"method": "mir"}, {"memory": -4}, {"lr": -1.0}, {"seed": -1}, {"width": 0}, {"batch": 0}],
+)
+def test_parameters_that_cannot_be_are_refused_with_the_first_sample(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InputError):
+        OnlineClassifier(**wrong).learn_one({"x": 1.0}, "a")

@@ -48,6 +48,7 @@ def as_text(values: Manifest) -> str:
         raise CheckpointError(f"the learner cannot be saved: {error}") from error
 
 
+@torch.inference_mode(False)  # tensors made in the caller's could not be learned from
 def unpack(content: bytes) -> tuple[dict[str, Tensor], Manifest]:
     try:
         tensors = load(content)

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import platform
+import re
 import struct
 import sys
 import time
@@ -13,6 +14,7 @@ from weakref import WeakSet
 
 from holdfast.errors import InUse, WriteError
 
+MOST_BYTES = 300  # that say who has a lock
 FLOCK = "qqihh" if sys.platform == "darwin" else "hhqqi"
 
 
@@ -95,9 +97,18 @@ class FolderLock:
         _HELD.add(self)
 
     def sign(self) -> None:
-        """Lets others know who has it, in a file that nothing depends on."""
+        """Lets others know who has it, in a file that nothing depends on; not over a file of somebody else's."""
         with suppress(OSError):
+            if self._name.exists() and not self.is_signature(self._name):
+                return
             self._name.write_text(f"{os.getpid()} {platform.node()}\n")
+
+    @classmethod
+    def is_signature(cls, file: Path) -> bool:
+        """Whether it is such a file; that of earlier versions is empty."""
+        if file.name != cls.NAME or file.is_symlink() or not file.is_file() or file.stat().st_size > MOST_BYTES:
+            return False
+        return re.fullmatch(rb"(\d+ \S*\n)?", file.read_bytes()) is not None
 
     @property
     def is_in_place(self) -> bool:

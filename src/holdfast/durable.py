@@ -147,10 +147,15 @@ class DurableLearner(Learner):
     def _take(self, question: deeds.Asked) -> int:
         if self._folder is None:
             return super()._take(question)
-        if self._folder.wants_checkpoint:
+        if self._folder.needs_checkpoint:  # a log that is only full is the next change's business: nobody waits for it
             self.checkpoint()
-        with self._desk, self._folder.all_or_nothing():
-            return super()._take(question)
+        try:
+            with self._desk, self._folder.all_or_nothing():
+                return super()._take(question)
+        except BaseException:
+            with self._turn, self._desk:
+                self._folder.go_back(self._in_folder)
+            raise
 
     def _check_labels(self, y: object, samples: Tensor) -> list[Hashable]:
         labels = super()._check_labels(y, samples)

@@ -78,6 +78,7 @@ class Appendix:
         self._lock = threading.Lock()
         self._due, self._closed = threading.Event(), threading.Event()
         self.size = self.synced = len(beginning)
+        self.is_uncertain = False  # whether something may stand behind its end that was to be cut off
         write(path, beginning)
         try:
             self._handle = os.open(path, os.O_WRONLY | os.O_APPEND)
@@ -140,9 +141,11 @@ class Appendix:
         self._error = self._error or OSError(errno.EIO, "its end is not certain")
         if size < self.size or size < os.fstat(self._handle).st_size:
             self.size, self.synced = size, min(size, self.synced)
-            with suppress(OSError):
+            try:
                 os.ftruncate(self._handle, size)
                 os.fsync(self._handle)
+            except OSError:
+                self.is_uncertain = True
 
     def _write(self, content: bytes) -> None:
         rest = memoryview(content)

@@ -2,6 +2,7 @@
 
 import os
 import re
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -14,9 +15,10 @@ from holdfast.errors import CheckpointError, InputError, WriteError
 from holdfast.log import Identity
 
 LEARNER = "learner"
-LOG = re.compile(r"log\.(\d{1,15})")
+LOG = re.compile(r"log\.(\d{1,18})")
+MOST_LOGS = 10**15  # larger numbers are not ours
 FIRST_LOG = "log.1"
-LEFT_BEHIND = re.compile(r"\.(learner|log\.\d+)\.[0-9a-f]+")  # by a writer that was killed
+LEFT_BEHIND = re.compile(r"\.(learner|log\.\d+)\.([0-9a-f]{16}|\d+)")  # by a writer that was killed
 LOG_BYTES = 2**26
 
 Serialized = Callable[..., bytes]  # the learner, with these values in its manifest
@@ -65,6 +67,7 @@ class Folder:
         self._log: log.Log | None = None
         self._place: Place | None = None
         self._kept = 0
+        self._spans: dict[int, tuple[log.Log, int, int]] = {}  # where the entry stands that a thread has kept
         self._written: object = None  # which file the learner was last written to
         self._ahead = False  # whether the disk may have a change that was refused
         self._pid = os.getpid()
@@ -84,6 +87,11 @@ class Folder:
     @property
     def learner_file(self) -> Path:
         return self.path / LEARNER
+
+    @property
+    def needs_checkpoint(self) -> bool:
+        """What is on the disk does not tell the truth, which a new one mends."""
+        return self._is_untrue
 
     @property
     def wants_checkpoint(self) -> bool:
@@ -140,29 +148,34 @@ class Folder:
 
     def go_back(self, serialized: Serialized) -> None:
         """Writes the learner, which a change that failed has left as it was, if the disk may have it otherwise."""
-        if self._ahead and self._is_ours:
+        if self._is_ours and (self._ahead or (self._log is not None and self._log.is_uncertain)):
             with suppress(WriteError):
                 self.checkpoint(serialized)
 
     def keep(self, entry: bytes) -> None:
         self._check()
         assert self._log is not None
+        start = self._log.size
         self._log.append(entry)
         self._kept += 1
+        self._spans[threading.get_ident()] = self._log, start, self._log.size
 
     @contextmanager
     def all_or_nothing(self) -> Iterator[None]:
         """If what is done inside fails after it was kept, it is taken back from the log."""
-        current, size = self._log, self._log.size if self._log else 0
+        me, current = threading.get_ident(), self._log
         try:
             yield
         except BaseException:
-            if current is not None and current is self._log and current.size != size:
-                current.end(size)
-            elif current is not self._log and self._log is not None:
-                self._ahead = True
+            kept_in, start, end = self._spans.get(me, (self._log, 0, None))
+            if kept_in is not None and kept_in is self._log and kept_in.size == end:
+                kept_in.end(start)
+            elif self._log is not None and (end is not None or current is not self._log):
+                self._ahead = True  # another thread's entry follows, or the learner was written meanwhile
                 self._log.end()
             raise
+        finally:
+            self._spans.pop(me, None)
 
     def leave(self, serialized: Serialized) -> None:
         """Lets others have it. If the log does not tell the truth about the learner, it is written once more."""
@@ -214,9 +227,9 @@ class Folder:
 
     def _clear(self) -> None:
         """A folder without a learner may hold nothing but what a process left that was killed when it made one."""
-        there = sorted(file for file in self.path.iterdir() if file.name != FolderLock.NAME)
+        there = sorted(file for file in self.path.iterdir() if not FolderLock.is_signature(file))
         for file in there:
-            if LEFT_BEHIND.fullmatch(file.name):
+            if _is_left_behind(file):
                 continue
             if not LOG.fullmatch(file.name) or log.identity_of(file) is None:
                 raise InputError(f"{self.path} is not the folder of a learner: there is {file.name} in it")
@@ -230,13 +243,14 @@ class Folder:
 
     def _free_place(self) -> Place:
         numbers = [int(match[1]) for file in self.path.iterdir() if (match := LOG.fullmatch(file.name))]
-        return Place(f"log.{max(numbers, default=0) + 1}", Identity.new(self._id))
+        last = max((number for number in numbers if number < MOST_LOGS), default=0)
+        return Place(f"log.{last + 1}", Identity.new(self._id))
 
     def _remove_others(self, names: set[str]) -> None:
         """Files of these names, other logs of this learner, and what a killed writer left behind."""
         assert self._place is not None
         for file in list(self.path.iterdir()):
-            ours = file.name in names or LEFT_BEHIND.fullmatch(file.name) or self._is_own_log(file)
+            ours = file.name in names or _is_left_behind(file) or self._is_own_log(file)
             if ours and file.name != self._place.name:
                 files.remove(file)
 
@@ -245,6 +259,10 @@ class Folder:
             return False
         identity = log.identity_of(file)
         return identity is not None and identity.learner == self._id
+
+
+def _is_left_behind(file: Path) -> bool:
+    return LEFT_BEHIND.fullmatch(file.name) is not None and file.is_file()
 
 
 def _stamp(file: Path) -> object:

@@ -56,6 +56,7 @@ def pack(learner: Learner) -> tuple[dict[str, Tensor], Values]:
     }
 
 
+@torch.inference_mode(False)  # what is made in the caller's could not learn
 def restored(
     kind: type[Kind],
     tensors: Mapping[str, Tensor],

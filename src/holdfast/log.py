@@ -62,6 +62,11 @@ class Log:
         """Whether the file is still there under its name."""
         return self._file.is_in_place
 
+    @property
+    def is_uncertain(self) -> bool:
+        """Whether what could not be appended may be there all the same."""
+        return self._file.is_uncertain
+
     def append(self, content: bytes) -> None:
         """When this returns, the entry is safe (with `sync_every` above 0: so many seconds later)."""
         frame, chain = framed(content, self._file.size, self._file.synced, self._identity.salt, self._chain)

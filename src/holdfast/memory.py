@@ -14,7 +14,7 @@ from torch import Tensor
 from holdfast.arguments import whole
 from holdfast.batch import Batch
 from holdfast.class_index import Array, ClassIndex, Journal, Slots
-from holdfast.errors import InputError
+from holdfast.errors import CheckpointError, InputError
 from holdfast.samples import equal_to_any, is_number
 
 _REPLACED_BY_GROWTH = ("capacity", "_counts", "_columns", "_index")
@@ -147,6 +147,8 @@ class Memory(ABC):
         self._columns = {name: _with_capacity(rows, capacity) for name, rows in held.items()}
         self._index = ClassIndex(capacity if held else 0)
         counts = state["class_counts"]
+        if counts.ndim != 1 or (counts < 0).any() or counts.sum() != len(state["index"]):
+            raise CheckpointError("the memory's index is not that of what it holds")
         self._index.make_room(len(counts), Journal())
         self._index.add(state["index"], np.repeat(np.arange(len(counts)), counts), Journal())
 

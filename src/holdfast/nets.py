@@ -152,6 +152,11 @@ def default_net(shape: tuple[int, ...]) -> str:
     return "slim-resnet18" if min(shape[1:]) >= 32 else "small-cnn"
 
 
+def _nothing(dimensions: int) -> nn.Parameter:
+    """A parameter that is to grow; in float32 whatever the caller's default is."""
+    return nn.Parameter(torch.empty([0] * dimensions, dtype=torch.float32))
+
+
 class Head(nn.Module):
     """Logits over the classes seen so far, which are the first `seen` rows of `weight`.
 
@@ -162,7 +167,7 @@ class Head(nn.Module):
         super().__init__()
         self.seen = 0
         self.seed = seed
-        self.weight = nn.Parameter(torch.empty(0, 0))
+        self.weight = _nothing(2)
 
     def restorer(self, optimizer: torch.optim.Optimizer) -> Callable[[], None]:
         """What puts the head back to the size it has now."""
@@ -228,7 +233,7 @@ def _resized(value: Any, old: torch.Size, new: torch.Size) -> Any:
 class LinearHead(Head):
     def __init__(self, seed: int = 0) -> None:
         super().__init__(seed)
-        self.bias = nn.Parameter(torch.empty(0))
+        self.bias = _nothing(1)
 
     def forward(self, features: Tensor, unseen: bool = False) -> Tensor:
         stop = None if unseen else self.seen
@@ -253,9 +258,7 @@ class ProjectionHead(Head):
     def __init__(self, seed: int = 0, dimensions: int = 128) -> None:
         super().__init__(seed)
         self.dimensions = dimensions
-        self.bias = nn.Parameter(torch.empty(0))
-        self.out_weight = nn.Parameter(torch.empty(0, 0))
-        self.out_bias = nn.Parameter(torch.empty(0))
+        self.bias, self.out_weight, self.out_bias = _nothing(1), _nothing(2), _nothing(1)
 
     def grow(self, seen: int, rows: int, features: int, optimizer: torch.optim.Optimizer) -> None:
         if not self.weight.numel():

@@ -99,6 +99,8 @@ class OnlineClassifier(base.MiniBatchClassifier):
         batch = whole("batch", self.batch, Range(least=1))
         if len(xs) != len(ys):
             raise BatchError(f"there are {len(xs)} samples but {len(ys)} labels")
+        if self.learner is None and not self._waiting:
+            self._new_learner()  # so that parameters that cannot be are refused with the first sample
         samples = [as_sample(x) for x in xs]
         known = Labels() if self.learner is None else self.learner.labels
         labels = known.check([*(label for _, label in self._waiting), *ys])

@@ -90,7 +90,17 @@ def test_what_works_is_used_only_if_it_is_faster_by_a_margin(x: Tensor) -> None:
     assert slow.name == "float32" and "not worth it" in slow.why
 
 
-def test_a_trial_leaves_nothing_behind(x: Tensor, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_trial_leaves_nothing_behind(
+    x: Tensor, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fork, children = os.fork, []
+
+    def watched() -> int:
+        children.append(fork())
+        return children[-1]
+
+    monkeypatch.setattr(os, "fork", watched)
+
     def shout(features: Tensor) -> Tensor:
         os.write(2, b"a crash report")
         return die(features)
@@ -101,8 +111,10 @@ def test_a_trial_leaves_nothing_behind(x: Tensor, capfd: pytest.CaptureFixture[s
     assert capfd.readouterr() == ("", "")
     assert torch.equal(torch.get_rng_state(), random)
     assert not open_files or len(set(os.listdir("/proc/self/fd"))) == len(open_files)
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+    assert len(children) == 3
+    for child in children:
+        with pytest.raises(ChildProcessError):
+            os.waitpid(child, os.WNOHANG)
 
 
 def test_it_is_found_once_and_remembered(x: Tensor, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ from holdfast.runs.run import run
 from holdfast.runs.spec import RunSpec
 from holdfast.runs.store import Store
 from holdfast.runs.sweep import LIVES, Sweep
-from holdfast.runs.work import Advanced, Event, Finished, Started
+from holdfast.runs.work import Advanced, Event, Finished, Job, Started
 
 serve = local._serve
 Same = Callable[[dict[str, Any]], dict[str, Any]]
@@ -83,8 +83,8 @@ def test_a_run_that_fails_does_not_stop_the_others(npz: str, tmp_path: Path, sto
     events: list[Event] = []
     sweep.run(Local(tmp_path, 2), events.append)
     assert events == [], "what failed is left alone until asked for"
-    sweep.forget(sweep.failed())
-    assert sweep.missing() == [broken, killed]
+    sweep.run(Local(tmp_path, 2), events.append, repeat=[broken])
+    assert {event.spec for event in events} == {broken}
 
 
 GOES = """
@@ -272,3 +272,20 @@ def test_runs_are_repeated_only_where_no_other_process_is_at_them(
     assert {row["seed"]: store.record(row["id"]) for row in store.rows()} == before
     assert main(command) == 0
     assert all(row["seconds"] != before[row["seed"]]["seconds"] for row in store.rows())
+
+
+def test_a_record_stays_until_its_repetition_is_done(npz: str, tmp_path: Path) -> None:
+    """Whatever ends the command meanwhile."""
+    specs = grid(stream=npz, method="er", seeds=1)
+    store = Store(tmp_path / "runs.sqlite")
+    store.open()
+    sweep = Sweep(specs, store, tmp_path)
+    sweep.run(Local(tmp_path, 1))
+    before = store.record(sweep.ids[specs[0]])
+
+    class Stopped(Local):
+        def start(self, job: Job) -> None:
+            raise KeyboardInterrupt
+
+    sweep.run(Stopped(tmp_path, 1), repeat=specs)
+    assert sweep.stopped and store.record(sweep.ids[specs[0]]) == before

@@ -134,6 +134,6 @@ def folder() -> Path:
 def _read(file: Path) -> Precision | None:
     try:
         known = Precision(**json.loads(file.read_text()))
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, RecursionError):
         return None
-    return known if known.name in get_args(Name) else None
+    return known if known.name in get_args(Name) and isinstance(known.why, str) else None

@@ -86,13 +86,6 @@ class Sweep:
         }
         return [f"{count} of them {what}" for what, count in counts.items() if count]
 
-    def forget(self, specs: Collection[RunSpec]) -> None:
-        """`run` will do them again from their beginning."""
-        missing = set(self.missing())
-        self.store.remove([self.ids[spec] for spec in specs if spec not in missing])
-        for spec in specs:
-            self._snapshot(spec).unlink(missing_ok=True)
-
     def to_do(self, repeat: Collection[RunSpec] = ()) -> list[RunSpec]:
         """What is missing, and what is to be repeated."""
         asked = {*self.missing(), *repeat}
@@ -103,8 +96,9 @@ class Sweep:
         with Claims(self.store.file.with_suffix(".claims")) as claims, self.store.kept_open():
             claims.take({self.ids[spec]: f"{spec.title} seed {spec.seed}" for spec in self.to_do(repeat)})
             try:
-                self.forget(repeat)  # not before they are claimed: another command may be at them
-                self._run_all(self.missing(), backend, show)
+                for spec in repeat:  # not before they are claimed: another command may be at them
+                    self._snapshot(spec).unlink(missing_ok=True)
+                self._run_all(self.to_do(repeat), backend, show)
             except KeyboardInterrupt:
                 self.stopped = True
             finally:
