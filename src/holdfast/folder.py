@@ -90,15 +90,17 @@ class Folder:
 
     @property
     def needs_checkpoint(self) -> bool:
-        """What is on the disk does not tell the truth, which a new one mends."""
-        return self._is_untrue
+        """Whether the log has an entry too few or too many, or files were removed or replaced."""
+        return self._log is not None and (
+            self._log.failed or not self._log.is_in_place or self._written != _stamp(self.learner_file)
+        )
 
     @property
     def wants_checkpoint(self) -> bool:
         """The log is full, or what is on the disk does not tell the truth, which a new one mends."""
         if self._log is None:
             return False
-        return self._kept >= self._checkpoint_every or self._log.size >= LOG_BYTES or self._is_untrue
+        return self._kept >= self._checkpoint_every or self._log.size >= LOG_BYTES or self.needs_checkpoint
 
     def read(self) -> tuple[dict[str, Any], checkpoint.Manifest, list[bytes]]:
         """The learner as it was written, and the entries of the log since then."""
@@ -182,7 +184,7 @@ class Folder:
         if not self._is_ours or not self._lock.held:
             return
         try:
-            if self._is_untrue:
+            if self.needs_checkpoint:
                 self.checkpoint(serialized)
             self._check()
         finally:
@@ -198,13 +200,6 @@ class Folder:
             if self._log is not None:
                 self._log.abandon()
             self._lock.release()
-
-    @property
-    def _is_untrue(self) -> bool:
-        """Whether the log has an entry too few or too many, or files were removed or replaced."""
-        return self._log is not None and (
-            self._log.failed or not self._log.is_in_place or self._written != _stamp(self.learner_file)
-        )
 
     @property
     def _is_ours(self) -> bool:
