@@ -3,7 +3,7 @@
 import torch
 
 from bench import evaluation, memory, methods, serving, startup, sweeps, update
-from holdfast.runs.work import keep_freed_memory
+from holdfast.runs.worker import keep_freed_memory
 
 
 def main() -> None:

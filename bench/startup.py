@@ -6,9 +6,10 @@ import time
 
 from bench.ratio import Ratio
 
-HELP = (
-    "import sys; sys.argv = ['holdfast', '--help']; from holdfast.cli import main\ntry: main()\nexcept SystemExit: pass"
-)
+HELP = """import sys; sys.argv = ['holdfast', '--help']
+from holdfast.commands.main import main
+try: main()
+except SystemExit: pass"""
 
 
 def bench() -> list[Ratio]:

@@ -10,15 +10,15 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from bench.ratio import Ratio, ratio, seconds
-from holdfast import files
-from holdfast.runs.cluster import Cluster
+from holdfast.runs.backends.local import Local
+from holdfast.runs.backends.ray import Cluster
 from holdfast.runs.grid import grid
-from holdfast.runs.local import Local
 from holdfast.runs.plan import plan
 from holdfast.runs.run import Run
 from holdfast.runs.spec import RunSpec
 from holdfast.runs.store import Store
 from holdfast.runs.sweep import Backend, Sweep
+from holdfast.storage import files
 from holdfast.streams import source
 
 UPDATES = 300

@@ -7,13 +7,13 @@ import time
 from rich.console import Console
 from rich.table import Table
 
-from reliability import crashes, cuts, damage, endurance, forgeries, growth, interrupts, kills, lives, odds, readers
+from reliability import crashes, cuts, damage, endurance, forgeries, growth, interrupts, kills, learners, odds, readers
 from reliability.outcome import Figure, together
 
 FIGURES: dict[str, Figure] = {
     "R1": Figure(
         "a run or learner killed at any moment goes on and ends as if it had not been",
-        together(kills.runs_killed, lives.learners_killed),
+        together(kills.runs_killed, learners.learners_killed),
     ),
     "R2": Figure("a crash at any operation leaves the state before or after", crashes.crash_at_every_operation),
     "R3": Figure("nothing acknowledged is lost with the power", crashes.power_loss),
@@ -44,10 +44,12 @@ FIGURES: dict[str, Figure] = {
     ),
     "R23": Figure(
         "a second process at one run or learner is refused at once and told by whom",
-        together(kills.two_at_one_run, lives.two_at_one_learner),
+        together(kills.two_at_one_run, learners.two_at_one_learner),
     ),
     "R24": Figure("workers killed at random: every run once, none differs", kills.workers_killed),
-    "R28": Figure("told to stop, it saves and ends in 5 s", together(kills.told_to_stop, lives.learners_told_to_stop)),
+    "R28": Figure(
+        "told to stop, it saves and ends in 5 s", together(kills.told_to_stop, learners.learners_told_to_stop)
+    ),
 }
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from holdfast.errors import HoldfastError
-from reliability import homes
+from reliability import durable_learner
 from reliability.disk import Fault, FaultyDisk, crash
 from reliability.outcome import counted
-from reliability.scenes import scenes
+from reliability.scenarios import scenarios
 from reliability.stage import Stage, put_back
 
 OPERATIONS_OF_OPENING = 30
@@ -32,14 +32,14 @@ def power_loss(effort: int) -> Iterator[str | None]:
     """Whatever is lost of what was not synced, nothing acknowledged is; not if it happens again on opening, either."""
     for stage in stages(effort):
         for at, seed in product(range(1, stage.operations + 2), range(effort)):
-            rng = random.Random(f"{stage.scene.what} {at} {seed}")
+            rng = random.Random(f"{stage.scenario.what} {at} {seed}")
             play = stage.play(crash(at))
             play.disk.lose_power(rng)
             again = crash(rng.randint(1, OPERATIONS_OF_OPENING))
             with FaultyDisk(stage.folder, again) as disk, suppress(Exception):
-                stage.scene.storage.state(stage.folder)
+                stage.scenario.storage.state(stage.folder)
             disk.lose_power(rng)
-            yield line(stage, f"power loss at operation {at}, seed {seed}", stage.flaw(play, stage.scene.may_lose))
+            yield line(stage, f"power loss at operation {at}, seed {seed}", stage.flaw(play, stage.scenario.may_lose))
 
 
 @counted
@@ -64,34 +64,34 @@ def disk_full_or_failing(effort: int) -> Iterator[str | None]:
 @counted
 def same_learner_after_a_failure(effort: int) -> Iterator[str | None]:
     """When a write fails, the learner answers as before; done again, it ends as one that was not disturbed."""
-    deeds = homes.deeds(effort)
+    operations = durable_learner.operations(effort)
     with TemporaryDirectory() as name:
         folder = Path(name)
         with FaultyDisk(folder) as undisturbed:
-            *_, right = homes.do(deeds, folder, checkpoint_every=homes.ROOM)
+            *_, right = durable_learner.do(operations, folder, checkpoint_every=durable_learner.ROOM)
         for at in range(1, undisturbed.operations + 1):
             for kind, closed_between in product(kinds_of_failure(effort, at), (False, True)):
                 put_back(folder, {})
                 with FaultyDisk(folder, Fault(at, kind, part=0.5)):
-                    flaw = homes.flaw_of_doing_again(deeds, folder, right, closed_between)
+                    flaw = durable_learner.flaw_of_doing_again(operations, folder, right, closed_between)
                 yield f"{errno.errorcode[kind]} at operation {at}: {flaw}" if flaw else None
 
 
 @counted
 def killed_after_a_failure(effort: int) -> Iterator[str | None]:
     """What was refused never comes back, and what was acknowledged is there, if the process ends right after it."""
-    deeds = homes.deeds(effort)
+    operations = durable_learner.operations(effort)
     with TemporaryDirectory() as name:
         folder = Path(name)
         with FaultyDisk(folder) as undisturbed:
-            for _ in homes.do(deeds, folder, checkpoint_every=homes.ROOM):
+            for _ in durable_learner.do(operations, folder, checkpoint_every=durable_learner.ROOM):
                 pass
         for at in range(1, undisturbed.operations + 1):
             for kind in kinds_of_failure(effort, at):
                 put_back(folder, {})
                 with FaultyDisk(folder, Fault(at, kind, part=1.0 if at % 2 else 0.5)):
-                    right = homes.state_when_killed(deeds, folder)
-                found = homes.state(folder)
+                    right = durable_learner.state_when_killed(operations, folder)
+                found = durable_learner.state(folder)
                 yield None if found == right else f"{errno.errorcode[kind]} at operation {at}: it is another learner"
 
 
@@ -101,10 +101,10 @@ def kinds_of_failure(effort: int, at: int) -> tuple[int, ...]:
 
 
 def stages(effort: int) -> Iterator[Stage]:
-    for scene in [*scenes(effort), *homes.scenes(effort)]:
+    for scenario in [*scenarios(effort), *durable_learner.scenarios(effort)]:
         with TemporaryDirectory() as folder:
-            yield Stage(scene, Path(folder))
+            yield Stage(scenario, Path(folder))
 
 
 def line(stage: Stage, what_happened: str, flaw: str | None) -> str | None:
-    return f"{stage.scene.what}, {what_happened}: {flaw}" if flaw else None
+    return f"{stage.scenario.what}, {what_happened}: {flaw}" if flaw else None

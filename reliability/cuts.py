@@ -12,7 +12,7 @@ from holdfast.errors import CheckpointError, HoldfastError
 from holdfast.runs.store import Store
 from reliability.disk import FaultyDisk
 from reliability.outcome import counted
-from reliability.scenes import STORE, file_of, load, record, records, save, store
+from reliability.scenarios import STORE, file_of, load, record, records, save, store
 from reliability.stage import contents, put_back
 
 PAGE = 4096

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from holdfast.durable.log import FRAME, HEAD
 from holdfast.errors import CheckpointError
-from holdfast.log import FRAME, HEAD
-from reliability import homes
+from reliability import durable_learner
 from reliability.cuts import cuts
 from reliability.disk import FaultyDisk
 from reliability.outcome import counted
@@ -35,20 +35,20 @@ class Home:
         self.damaged(file, self.files[file][:cut])
         if file == self.checkpoint or cut < HEAD.size:
             return self._flaw_of_not_noticing()
-        return homes.HOME.flaw(self.folder, [self.states[bisect_right(self.ends, cut)]])
+        return durable_learner.IN_FOLDER.flaw(self.folder, [self.states[bisect_right(self.ends, cut)]])
 
     def flaw_of_a_flip(self, file: Path, place: int, bit: int) -> str | None:
         content = bytearray(self.files[file])
         content[place] ^= 1 << bit
         self.damaged(file, bytes(content))
         if file == self.log and place >= self.ends[-1]:  # what seals it
-            return homes.HOME.flaw(self.folder, [self.states[-1]])
+            return durable_learner.IN_FOLDER.flaw(self.folder, [self.states[-1]])
         return self._flaw_of_not_noticing()
 
     def _flaw_of_not_noticing(self) -> str | None:
         before = contents(self.folder)
         try:
-            homes.opened(self.folder).close()
+            durable_learner.opened(self.folder).close()
         except CheckpointError:
             return None if contents(self.folder) == before else "noticed, but something was changed"
         except Exception as error:
@@ -57,23 +57,23 @@ class Home:
 
 
 @contextmanager
-def home() -> Iterator[Home]:
+def durable_files() -> Iterator[Home]:
     with TemporaryDirectory() as name, FaultyDisk(Path(name)):  # without a fault: it spares the real disk
         folder = Path(name)
-        with homes.opened(folder) as learner:
-            (log,) = homes.home_of(folder).glob("log.*")
+        with durable_learner.opened(folder) as learner:
+            (log,) = durable_learner.folder_of(folder).glob("log.*")
             states, ends = [learner.state_hash()], []
-            for deed in homes.DEEDS[:4]:
-                deed(learner)
+            for operation in durable_learner.OPERATIONS[:4]:
+                operation(learner)
                 states.append(learner.state_hash())
                 ends.append(log.stat().st_size)
-        yield Home(folder, contents(folder), homes.home_of(folder) / "learner", log, states, ends)
+        yield Home(folder, contents(folder), durable_learner.folder_of(folder) / "learner", log, states, ends)
 
 
 @counted
 def learners_cut(effort: int) -> Iterator[str | None]:
     """Of a log, all complete entries count and learning goes on. A cut checkpoint is refused and left as it is."""
-    with home() as there:
+    with durable_files() as there:
         for file, most in ((there.log, 60), (there.checkpoint, 100)):
             for cut in cuts(len(there.files[file]), most * effort**2)[: -1 if file == there.checkpoint else None]:
                 flaw = there.flaw_of_a_cut(file, cut)
@@ -84,7 +84,7 @@ def learners_cut(effort: int) -> Iterator[str | None]:
 def bits_flipped(effort: int) -> Iterator[str | None]:
     """Noticed wherever it is in a learner that was closed; in what seals its log, it is of no account."""
     rng = random.Random(effort)
-    with home() as there:
+    with durable_files() as there:
         frames = [place + field for place in (HEAD.size, *there.ends) for field in range(FRAME.size)]
         for file, most in ((there.log, 100), (there.checkpoint, 200)):
             places = cuts(len(there.files[file]), most * effort**2)[:-1]

@@ -1,4 +1,4 @@
-"""A disk that crashes, is full or fails at a chosen operation, under `holdfast.files` and SQLite alike."""
+"""A disk that crashes, is full or fails at a chosen operation, under `holdfast.storage.files` and SQLite alike."""
 
 import errno
 import io
@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-from holdfast import files
+from holdfast.storage import files
 from reliability.content import Content
 from reliability.vfs import SQLiteThrough
 

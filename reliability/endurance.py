@@ -50,13 +50,13 @@ def endure(samples: int, folder: str) -> None:
     for number in range(200_000):  # Python makes its table of names anew, and larger, when so many have come and gone
         sys.intern(f"name {number}")
     net, method = mlp((4,), width=8), ERACE()
-    home = open_learner(folder, net, method, memory=200, sync_every=1, checkpoint_every=50) if folder else None
+    durable_files = open_learner(folder, net, method, memory=200, sync_every=1, checkpoint_every=50) if folder else None
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((40 * BATCH, 4)).astype(np.float32), rng.integers(0, 10, 40 * BATCH).tolist()
     steps = samples // BATCH
     seconds = np.ones((steps, 2))  # of the step, and of something that takes always as long on a calm machine
     resident, disk = [0] * ROUNDS, [0] * ROUNDS
-    with home or nullcontext(Learner(net, method, memory=200)) as learner:
+    with durable_files or nullcontext(Learner(net, method, memory=200)) as learner:
         for step in range(steps):
             rows = slice(step % 40 * BATCH, (step % 40 + 1) * BATCH)
             began = time.process_time()

@@ -13,9 +13,11 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
-from holdfast import ERACE, Learner, checkpoint, export_memory, import_memory, log, mlp
+from holdfast import ERACE, Learner, export_memory, import_memory, mlp
+from holdfast.durable import log
 from holdfast.errors import CheckpointError, HoldfastError
-from reliability import homes
+from holdfast.storage import checkpoint
+from reliability import durable_learner
 from reliability.outcome import counted
 from reliability.stage import contents, put_back
 from reliability.watch import Watch
@@ -117,9 +119,9 @@ def forged_checkpoint(forge: Forge, rng: random.Random) -> str | None:
 def use(learner: Learner) -> None:
     """What a file gives works, or is refused in words of ours when it is asked for something it cannot do."""
     for number in range(3):
-        learner.observe(*homes.batch(number))
-    learner.predict(homes.batch(0)[0])
-    learner.tell(learner.ask(homes.batch(3)[0]), homes.batch(3)[1])
+        learner.observe(*durable_learner.batch(number))
+    learner.predict(durable_learner.batch(0)[0])
+    learner.tell(learner.ask(durable_learner.batch(3)[0]), durable_learner.batch(3)[1])
     learner.forget(learner.classes[0])
     learner.serialized()
 
@@ -140,7 +142,7 @@ def forged_log(forge: Forge, rng: random.Random) -> str | None:
     """An entry of the log of a durable learner, in a frame that fits it."""
     with TemporaryDirectory() as name:
         folder = Path(name)
-        forged = {folder / path: content for path, content in home().items()}
+        forged = {folder / path: content for path, content in durable_files().items()}
         (file,) = (path for path in forged if path.name.startswith("log."))
         identity = log.Identity(*log.HEAD.unpack(forged[file][: log.HEAD.size])[1:3])
         entries, _ = log.examined(forged[file], identity)
@@ -148,8 +150,8 @@ def forged_log(forge: Forge, rng: random.Random) -> str | None:
         entries[chosen] = forge(entries[chosen], rng)
         forged[file] = written(entries, identity)
         put_back(folder, forged)
-        watch = Watch(CheckpointError, may_write=homes.home_of(folder))
-        flaw = watch.flaw(lambda: homes.opened(folder).close())
+        watch = Watch(CheckpointError, may_write=durable_learner.folder_of(folder))
+        flaw = watch.flaw(lambda: durable_learner.opened(folder).close())
         return flaw or ("refused, but changed" if watch.refused and contents(folder) != forged else None)
 
 
@@ -166,19 +168,19 @@ def written(entries: list[bytes], identity: log.Identity) -> bytes:
 def learner() -> Learner:
     learner = Learner(mlp((3,), width=4), ERACE(), memory=5)
     for number in range(3):
-        learner.observe(*homes.batch(number))
-    learner.ask(homes.batch(3)[0])
+        learner.observe(*durable_learner.batch(number))
+    learner.ask(durable_learner.batch(3)[0])
     return learner
 
 
 @cache
-def home() -> dict[Path, bytes]:
+def durable_files() -> dict[Path, bytes]:
     """The files of a durable learner, by their paths inside the folder."""
     with TemporaryDirectory() as name:
         folder = Path(name)
-        with homes.opened(folder) as learner:
-            for deed in homes.DEEDS[:3]:
-                deed(learner)
+        with durable_learner.opened(folder) as learner:
+            for operation in durable_learner.OPERATIONS[:3]:
+                operation(learner)
         return {path.relative_to(folder): content for path, content in contents(folder).items()}
 
 

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from types import FrameType
 
 from holdfast.durable import DurableLearner
-from reliability import homes
+from reliability import durable_learner
 from reliability.disk import FaultyDisk
 from reliability.lines import EveryLine, place_of, text_of
 from reliability.outcome import counted
@@ -41,13 +41,13 @@ class Interrupted(EveryLine):
             raise Interrupt
 
 
-DEEDS: Mapping[str, homes.Deed] = {
-    "observe": lambda learner: learner.observe(*homes.batch(11)),
-    "ask": lambda learner: learner.ask(homes.batch(11)[0]),
-    "tell": lambda learner: learner.tell(1, homes.batch(7)[1]),
+OPERATIONS: Mapping[str, durable_learner.Operation] = {
+    "observe": lambda learner: learner.observe(*durable_learner.batch(11)),
+    "ask": lambda learner: learner.ask(durable_learner.batch(11)[0]),
+    "tell": lambda learner: learner.tell(1, durable_learner.batch(7)[1]),
     "forget": lambda learner: learner.forget("class 1"),
-    "forget_samples": lambda learner: learner.forget_samples(homes.batch(2)[0]),
-    "remember": lambda learner: learner.remember(*homes.batch(12)),
+    "forget_samples": lambda learner: learner.forget_samples(durable_learner.batch(2)[0]),
+    "remember": lambda learner: learner.remember(*durable_learner.batch(12)),
 }
 
 
@@ -56,45 +56,45 @@ def interrupted_anywhere(effort: int) -> Iterator[str | None]:
     """The state is that before or after; the same learner goes on, and so does what it leaves behind."""
     with TemporaryDirectory() as name, FaultyDisk(Path(name)):  # without a fault: it spares the real disk
         folder = Path(name)
-        with homes.opened(folder) as learner:
-            for begin in homes.DEEDS[:4]:
+        with durable_learner.opened(folder) as learner:
+            for begin in durable_learner.OPERATIONS[:4]:
                 begin(learner)
-            learner.ask(homes.batch(7)[0])
+            learner.ask(durable_learner.batch(7)[0])
         whole = contents(folder)
-        for what, deed in DEEDS.items():
+        for what, operation in OPERATIONS.items():
             put_back(folder, whole)
             with begun(folder) as learner, Interrupted() as undisturbed:
                 states = [learner.state_hash()]
-                deed(learner)
+                operation(learner)
                 states.append(learner.state_hash())
             for at in range(1, undisturbed.lines + 1, max(4, 40 // effort)):
                 put_back(folder, whole)
                 interrupted = Interrupted(at)
                 with begun(folder) as learner:
-                    flaw = flaw_of_going_on(learner, deed, interrupted, states)
-                    end = learner.state_hash(), homes.answers(learner)
-                with homes.opened(folder) as again:
-                    if flaw is None and (again.state_hash(), homes.answers(again)) != end:
+                    flaw = flaw_of_going_on(learner, operation, interrupted, states)
+                    end = learner.state_hash(), durable_learner.answers(learner)
+                with durable_learner.opened(folder) as again:
+                    if flaw is None and (again.state_hash(), durable_learner.answers(again)) != end:
                         flaw = "opened again, it is another one"
                 yield f"{what}, interrupted at {interrupted.where}: {flaw}" if flaw else None
 
 
 def begun(folder: Path) -> DurableLearner:
-    learner = homes.opened(folder, checkpoint_every=homes.ROOM)
-    learner.observe(*homes.batch(8))
+    learner = durable_learner.opened(folder, checkpoint_every=durable_learner.ROOM)
+    learner.observe(*durable_learner.batch(8))
     return learner
 
 
 def flaw_of_going_on(
-    learner: DurableLearner, deed: homes.Deed, interrupted: Interrupted, states: list[State]
+    learner: DurableLearner, operation: durable_learner.Operation, interrupted: Interrupted, states: list[State]
 ) -> str | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)  # a file just opened may be left to the garbage collector
         try:
             with interrupted:
-                deed(learner)
+                operation(learner)
         except Interrupt:
             if learner.state_hash() not in states:
                 return "another state than may be there"
-    learner.observe(*homes.batch(9))
+    learner.observe(*durable_learner.batch(9))
     return None

@@ -19,12 +19,12 @@ import numpy as np
 import torch
 
 from holdfast.errors import InUse
-from holdfast.runs.local import Local
+from holdfast.runs.backends.local import Local
 from holdfast.runs.run import run
 from holdfast.runs.spec import RunSpec
 from holdfast.runs.store import Store
-from holdfast.runs.sweep import LIVES, Sweep
-from holdfast.runs.work import Advanced, Event
+from holdfast.runs.sweep import MOST_DEATHS, Sweep
+from holdfast.runs.worker import Advanced, Event
 from holdfast.streams import named
 from reliability.outcome import counted
 
@@ -37,12 +37,12 @@ class Slow(ERACE):
         time.sleep(0.02)
         return super().loss(net, new, old)
 """
-COMMAND = "import sys; from holdfast.cli import main; sys.exit(main(sys.argv[1:]))"
+COMMAND = "import sys; from holdfast.commands.main import main; sys.exit(main(sys.argv[1:]))"
 NOT_THE_RUN = {"seconds", "train_seconds", "command", "id", "status", "why", "finished"}
 
 
 @dataclass(frozen=True)
-class Scene:
+class Scenario:
     """A folder with a stream, and a run on it that takes about two seconds."""
 
     folder: Path
@@ -72,7 +72,7 @@ class Scene:
 
 
 @contextmanager
-def scene() -> Iterator[Scene]:
+def scenario() -> Iterator[Scenario]:
     torch.set_num_threads(1)  # as the runs in other processes have it
     with TemporaryDirectory() as name:
         folder = Path(name)
@@ -83,7 +83,7 @@ def scene() -> Iterator[Scene]:
         (folder / "slow.py").write_text(SLOW)
         method = f"{folder / 'slow.py'}:Slow"
         spec = RunSpec(stream=f"arrays:{folder / 'blobs.npz'}:batch=2", method=method, memory=4, eval_every=7)
-        yield Scene(folder, spec)
+        yield Scenario(folder, spec)
 
 
 @counted
@@ -91,7 +91,7 @@ def runs_killed(effort: int) -> Iterator[str | None]:
     """The whole command is killed at random moments and given again: the record is the undisturbed one."""
     rng = random.Random(effort)
     for _ in range(max(1, effort // 3)):
-        with scene() as there:
+        with scenario() as there:
             for _ in range(3):
                 with there.command() as command:
                     _wait_for(there.folder / "runs.snapshots", command)
@@ -113,11 +113,11 @@ def workers_killed(effort: int) -> Iterator[str | None]:
         def kill_sometimes(event: Event) -> None:
             nonlocal kills
             workers = multiprocessing.active_children()
-            if isinstance(event, Advanced) and workers and kills < LIVES - 1 and rng.random() < 0.3:
+            if isinstance(event, Advanced) and workers and kills < MOST_DEATHS - 1 and rng.random() < 0.3:
                 os.kill(rng.choice(workers).pid or 0, signal.SIGKILL)
                 kills += 1
 
-        with scene() as there:
+        with scenario() as there:
             specs = [replace(there.spec, seed=seed) for seed in range(4)]
             there.store.open()
             Sweep(specs, there.store, there.folder, snapshot_every=0.1).run(Local(there.folder, 2), kill_sometimes)
@@ -131,7 +131,7 @@ def told_to_stop(effort: int) -> Iterator[str | None]:
     rng = random.Random(effort)
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs ignore it, and so would ours
     for sent in [signal.SIGINT, signal.SIGTERM] * max(1, effort // 2):
-        with scene() as there:
+        with scenario() as there:
             with there.command() as command:
                 _wait_for(there.folder / "runs.snapshots", command)
                 time.sleep(rng.random() / 2)
@@ -150,7 +150,7 @@ def told_to_stop(effort: int) -> Iterator[str | None]:
 def two_at_one_run(effort: int) -> Iterator[str | None]:
     """While a command is at a run, another is refused within a second and told the pid; killing the first frees it."""
     for _ in range(effort):
-        with scene() as there:
+        with scenario() as there:
             with there.command() as command:
                 _wait_for(there.folder / "runs.snapshots", command)
                 second = Sweep([there.spec], there.store, there.folder, snapshot_every=0.1)
@@ -170,7 +170,7 @@ def two_at_one_run(effort: int) -> Iterator[str | None]:
 @counted
 def same_seed_twice(effort: int) -> Iterator[str | None]:
     """The same run here and in another process: not one bit of the record differs."""
-    with scene() as there:
+    with scenario() as there:
         fast = replace(there.spec, stream=there.spec.stream.replace("batch=2", "batch=10"))
         methods = ("er-ace", "er-aml", "der++", "icarl")
         specs = [replace(fast, seed=seed, method=method) for seed in range(effort) for method in methods]
@@ -186,7 +186,7 @@ def same_seed_twice(effort: int) -> Iterator[str | None]:
 def streams_started_anywhere(effort: int) -> Iterator[str | None]:
     """Batch i of a fresh stream is batch i of one that was read from its beginning."""
     rng = random.Random(effort)
-    with scene() as there:
+    with scenario() as there:
         for order, seed in [(order, seed) for order in ("split", "iid") for seed in range(effort)]:
             stream = f"{there.spec.stream},order={order}"
             read = named(stream, there.folder, seed)

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from scipy.stats import chi2
 
 from holdfast.batch import Batch
-from holdfast.class_index import Journal
 from holdfast.memory import Reservoir
+from holdfast.memory.class_index import Journal
 from holdfast.seeds import generator
 from reliability.outcome import counted
 

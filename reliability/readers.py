@@ -1,4 +1,4 @@
-"""Questions from other threads while a learner learns, grows and forgets."""
+"""Pending from other threads while a learner learns, grows and forgets."""
 
 import copy
 import sys

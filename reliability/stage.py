@@ -33,7 +33,7 @@ class Storage:
 
 
 @dataclass(frozen=True)
-class Scene:
+class Scenario:
     what: str
     storage: Storage
     prepare: Callable[[Path], None]
@@ -49,14 +49,14 @@ class Play:
 
 
 class Stage:
-    def __init__(self, scene: Scene, folder: Path) -> None:
-        self.scene = scene
+    def __init__(self, scenario: Scenario, folder: Path) -> None:
+        self.scenario = scenario
         self.folder = folder
         with FaultyDisk(folder):
-            scene.prepare(folder)
+            scenario.prepare(folder)
             self._beginning = contents(folder)
-            self._states = [scene.storage.state(folder)]
-            self._states += [told or scene.storage.state(folder) for told in scene.steps(folder)]
+            self._states = [scenario.storage.state(folder)]
+            self._states += [told or scenario.storage.state(folder) for told in scenario.steps(folder)]
         undisturbed = self.play().disk
         self.operations = undisturbed.operations
         self.crashes = [crash(at) for at in range(1, undisturbed.operations + 1)]
@@ -67,7 +67,7 @@ class Stage:
         acknowledged = 0
         with FaultyDisk(self.folder, fault) as disk:
             try:
-                for _ in self.scene.steps(self.folder):
+                for _ in self.scenario.steps(self.folder):
                     acknowledged += 1
             except Exception as error:
                 if not disk.struck:
@@ -77,7 +77,7 @@ class Stage:
 
     def flaw(self, play: Play, may_be_lost: int = 0) -> str | None:
         before_and_after = self._states[max(0, play.acknowledged - may_be_lost) : play.acknowledged + 2]
-        return self.scene.storage.flaw(self.folder, before_and_after)
+        return self.scenario.storage.flaw(self.folder, before_and_after)
 
 
 def contents(folder: Path) -> dict[Path, bytes]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from holdfast.paper.setting import Setting
 from holdfast.paper.tables import T1, T2
 from holdfast.report.statistics import agreement, mean_and_error, with_seeds
-from holdfast.runs.match import Alike
+from holdfast.runs.identity import RecordIndex
 from holdfast.runs.store import Store
 
 NAMES = {"ss-il": "ssil", "er-ace": "er_ace", "er-aml": "er_aml"}
@@ -36,12 +36,12 @@ def theirs(setting: Setting, searched: list[dict[str, str]]) -> list[float]:
     ]
 
 
-def ours(setting: Setting, there: Alike) -> list[float]:
+def ours(setting: Setting, there: RecordIndex) -> list[float]:
     (spec,) = setting.specs(1)
     return [100 * row["acc"] for row in there.of(spec).values()]
 
 
-def lines(searched: list[dict[str, str]], there: Alike) -> Iterator[tuple[str, ...]]:
+def lines(searched: list[dict[str, str]], there: RecordIndex) -> Iterator[tuple[str, ...]]:
     for setting in dict.fromkeys([*T1.settings(), *T2.settings()]):
         mine, authors = ours(setting, there), theirs(setting, searched)
         if mine and authors:
@@ -53,7 +53,7 @@ def main() -> None:
     file, store = sys.argv[1:]
     with open(file, newline="") as text:
         searched = list(csv.DictReader(text))
-    there = Alike(Store(Path(store) / "runs.sqlite").rows({"status": "done"}))
+    there = RecordIndex(Store(Path(store) / "runs.sqlite").rows({"status": "done"}))
     for what, *figures in [("", "ours", "authors' search", "difference"), *lines(searched, there)]:
         print(f"{what:36}" + "".join(f"{figure:>20}" for figure in figures))
 

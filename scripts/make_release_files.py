@@ -16,7 +16,7 @@ import numpy as np
 
 import holdfast
 from holdfast import ERACE, Learner, export_memory, mlp
-from holdfast.cli import main
+from holdfast.commands.main import main
 
 RELEASES = Path(__file__).resolve().parent.parent / "tests" / "releases"
 X = np.random.default_rng(0).standard_normal((40, 4)).astype(np.float32)
@@ -45,7 +45,7 @@ def make(folder: Path) -> None:
         "x": X[:5].tolist(),
         "classes": learner.classes,
         "step": learner.step,
-        "questions": len(learner.questions),
+        "questions": len(learner.pending),
         "memory": len(learner.memory),
         "probabilities": learner.predict_proba(X[:5]).tolist(),
         "state_hash": learner.state_hash(),

@@ -21,8 +21,8 @@ from holdfast.nets import Net
 
 @dataclass(frozen=True, kw_only=True)
 class ReleasedDERPlusPlus(Method):
-    keeps: ClassVar[str] = "logits"
-    looks_ahead: ClassVar[bool] = True
+    stored_extras: ClassVar[str] = "logits"
+    needs_unseen_classes: ClassVar[bool] = True
 
     replay: int = 20
     alpha: float = 0.75

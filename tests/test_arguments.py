@@ -23,7 +23,7 @@ def learner(number: Any, fraction: Any) -> Learner:
         lr=fraction(0.25),
         seed=number(3),
         classes=number(4),
-        questions=number(7),
+        pending=number(7),
     )
 
 

@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 
 from holdfast import ER, ERACE, ERAML, SSIL, Batch, Method, Reservoir, checks
-from holdfast import learner as learner_module
-from holdfast.class_index import Array, Journal
-from holdfast.cli import main
+from holdfast.commands.main import main
+from holdfast.learner import learner as learner_module
 from holdfast.memory import Memory
-from holdfast.methods import METHODS, Moment
+from holdfast.memory.class_index import Array, Journal
+from holdfast.methods import METHODS, StepContext
 from holdfast.nets import Net
 
 VARIANTS: dict[str, Method] = {
@@ -49,7 +49,7 @@ class GlobalRandomness(ER):
 
 @dataclass(frozen=True, kw_only=True)
 class LearnsFromQuestions(ER):
-    def answering_net(self, at: Moment) -> Net:
+    def answering_net(self, at: StepContext) -> Net:
         at.net.head.weight.data.mul_(1.001)
         return at.net
 
@@ -101,12 +101,12 @@ class Boundless(Reservoir):
 
 @dataclass(frozen=True, kw_only=True)
 class KeepsEverything(ER):
-    memory_kind: ClassVar[type[Memory]] = Boundless
+    memory_class: ClassVar[type[Memory]] = Boundless
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReplaysEverything(ER):
-    memory_kind: ClassVar[type[Memory]] = Boundless
+    memory_class: ClassVar[type[Memory]] = Boundless
 
     def recall(self, net: Net, new: Batch, memory: Memory, rng: np.random.Generator) -> Any:
         return {"old": memory.at(np.arange(len(memory)))} if len(memory) else {}
@@ -141,7 +141,7 @@ class VectorsOnly(ER):
 
 @contextmanager
 def a_learner_that_takes_anything() -> Iterator[None]:
-    def as_tensor(x: Any, like: Tensor | None) -> Tensor:
+    def as_tensor(x: Any, sample_template: Tensor | None) -> Tensor:
         return torch.as_tensor(np.nan_to_num(np.array(x, np.float32)))
 
     with patch.object(learner_module, "as_tensor", as_tensor):
@@ -150,7 +150,7 @@ def a_learner_that_takes_anything() -> Iterator[None]:
 
 @contextmanager
 def a_learner_that_keeps_the_callers_array() -> Iterator[None]:
-    def as_tensor(x: Any, like: Tensor | None) -> Tensor:
+    def as_tensor(x: Any, sample_template: Tensor | None) -> Tensor:
         return torch.from_numpy(x)
 
     def remember(method: Method, net: Net, new: Batch) -> Batch:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli import main
+from holdfast.commands.main import main
 
 PAGE = Path(__file__).parents[1] / "docs" / "own-method.md"
 TEXT = PAGE.read_text()

@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from holdfast.cli import parser
-from holdfast.paper.command import ARTIFACTS
+from holdfast.commands.main import parser
+from holdfast.commands.paper import ARTIFACTS
 
 PAGE = Path(__file__).parents[1] / "docs" / "paper.md"
 TEXT = PAGE.read_text()

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import learner
-from holdfast.cli import parser
+from holdfast.commands.main import parser
+from holdfast.learner import learner
 from holdfast.methods import METHODS, find
 from holdfast.runs.spec import parse_method
 

@@ -10,7 +10,7 @@ import pytest
 
 import holdfast
 from holdfast import ERACE, Learner, import_memory, mlp
-from holdfast.memory_contents import contents
+from holdfast.learner.memory_contents import memory_summary
 from holdfast.runs.store import Store
 
 RELEASES = sorted((Path(__file__).parent / "releases").iterdir())
@@ -31,7 +31,7 @@ def told(release: Path) -> dict[str, Any]:
 def check(learner: Learner, told: dict[str, Any]) -> None:
     x = np.array(told["x"], np.float32)
     assert learner.classes == told["classes"] and learner.step == told["step"]
-    assert len(learner.questions) == told["questions"] and len(learner.memory) == told["memory"]
+    assert len(learner.pending) == told["questions"] and len(learner.memory) == told["memory"]
     assert np.allclose(learner.predict_proba(x), told["probabilities"], atol=1e-4)
     learner.observe(x, ["a new class", *told["classes"]])
     assert learner.step == told["step"] + 1
@@ -53,7 +53,7 @@ def test_a_durable_learner_opens_and_repeats_its_log(release: Path, told: dict[s
 def test_an_exported_memory_is_taken_in(release: Path, told: dict[str, Any]) -> None:
     learner = Learner(mlp((4,), width=8), ERACE(), memory=100)
     assert import_memory(learner, release / "memory.safetensors") == told["memory"]
-    assert {held.label for held in contents(learner)} <= set(told["classes"])
+    assert {held.label for held in memory_summary(learner)} <= set(told["classes"])
 
 
 def test_a_store_of_runs_is_read_and_written(release: Path) -> None:

@@ -17,15 +17,31 @@ import numpy as np
 import pytest
 import torch
 
-from holdfast import answers, checkpoint, editions, files, learner, learner_state, log, memory, nets
-from holdfast.files import Appendix
-from holdfast.folder import Folder
+from holdfast.durable import log
+from holdfast.durable.folder import Folder
+from holdfast.learner import answers, learner, state, versions
+from holdfast.memory import reservoir
+from holdfast.nets import net
 from holdfast.runs.store import Store
-from reliability import crashes, cuts, damage, endurance, forgeries, growth, homes, interrupts, lives, odds, readers
+from holdfast.storage import checkpoint, files
+from holdfast.storage.files import Appendix
+from reliability import (
+    crashes,
+    cuts,
+    damage,
+    durable_learner,
+    endurance,
+    forgeries,
+    growth,
+    interrupts,
+    learners,
+    odds,
+    readers,
+)
 from reliability.__main__ import FIGURES
 from reliability.disk import FaultyDisk
 from reliability.outcome import Measure
-from reliability.scenes import scenes
+from reliability.scenarios import scenarios
 from reliability.watch import Watch
 
 
@@ -59,8 +75,8 @@ def test_only_what_is_done_inside_goes_through_the_disk(tmp_path: Path) -> None:
 def test_careless_files_are_noticed(
     function: str, part: str, instead: str, figure: Measure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scene = "a new store" if function == "make_folder" else "a checkpoint over an older one"
-    only(scene, monkeypatch)
+    scenario = "a new store" if function == "make_folder" else "a checkpoint over an older one"
+    only(scenario, monkeypatch)
     monkeypatch.setattr(files, function, changed(getattr(files, function), part, instead))
     assert figure(1).lost
 
@@ -92,7 +108,7 @@ def test_a_careless_durable_learner_is_noticed(
 
 
 @pytest.mark.parametrize("scene", ["a new store", "a store", "a store that is also read"])
-def test_a_store_that_does_not_sync_is_noticed(scene: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_does_not_sync_is_noticed(scenario: str, monkeypatch: pytest.MonkeyPatch) -> None:
     connected = Store._connected
 
     @contextmanager
@@ -101,7 +117,7 @@ def test_a_store_that_does_not_sync_is_noticed(scene: str, monkeypatch: pytest.M
             db.execute("PRAGMA synchronous = OFF")
             yield db
 
-    only(scene, monkeypatch)
+    only(scenario, monkeypatch)
     monkeypatch.setattr(Store, "_connected", careless)
     assert crashes.power_loss(1).lost
 
@@ -118,7 +134,7 @@ def test_a_store_that_takes_missing_bytes_for_zeros_is_noticed(monkeypatch: pyte
         (log.examined, "safe > place", "False", damage.bits_flipped),
         (checkpoint.unpack, "digest(tensors, text) != checksum", "False", damage.bits_flipped),
         (checkpoint.distrust, "except Exception", "except AttributeError", forgeries.forged_files),
-        (nets.built_in, "shapes != {", "None is {", forgeries.forged_files),
+        (net.built_in, "shapes != {", "None is {", forgeries.forged_files),
     ],
 )
 def test_trust_is_noticed(
@@ -126,19 +142,19 @@ def test_trust_is_noticed(
 ) -> None:
     careless = changed(function, part, instead)
     monkeypatch.setattr(f"{function.__module__}.{function.__name__}", careless)
-    monkeypatch.setattr(learner_state, "built_in", nets.built_in)
+    monkeypatch.setattr(state, "built_in", net.built_in)
     assert any(trials_of(figure))
 
 
 @pytest.mark.parametrize(
     ("function", "part", "instead", "figure"),
     [
-        (nets._resized, "resized[:rows] = value[:rows]", "pass", growth.rows_stay),
-        (nets.Head.grow, "data[: len(parameter)] = parameter.detach()", "pass", growth.rows_stay),
-        (memory.Reservoir._admit, "rng.integers(0, arrival + 1)", "rng.integers(0, 9, n)", odds.reservoirs_are_fair),
-        (editions.Editions._current, "not edition.readers", "True", readers.changed_at_every_line_of_an_answer),
-        (editions.Edition.keep_memory, ".copy()", "", readers.changed_at_every_line_of_an_answer),
-        (editions.Editions.storing, "True", "False", readers.asked_at_every_line_of_a_change),
+        (net._resized, "resized[:rows] = value[:rows]", "pass", growth.rows_stay),
+        (net.Head.grow, "data[: len(parameter)] = parameter.detach()", "pass", growth.rows_stay),
+        (reservoir.Reservoir._admit, "rng.integers(0, arrival + 1)", "rng.integers(0, 9, n)", odds.reservoirs_are_fair),
+        (versions.Versions._current, "not edition.readers", "True", readers.changed_at_every_line_of_an_answer),
+        (versions.Version.keep_memory, ".copy()", "", readers.changed_at_every_line_of_an_answer),
+        (versions.Versions.storing, "True", "False", readers.asked_at_every_line_of_a_change),
         (answers.scores, "edition.labels", "learner.labels.known", readers.changed_at_every_line_of_an_answer),
         (answers._predictor, "edition.net", "learner.net", readers.asked_at_every_line_of_a_change),
         (learner.Learner._change, "before.give_back()", "pass", interrupts.interrupted_anywhere),
@@ -152,14 +168,14 @@ def test_a_careless_learner_is_noticed(
 
 
 def test_a_learner_that_lost_a_deed_or_did_another_is_noticed(tmp_path: Path) -> None:
-    with homes.opened(tmp_path) as learner:
+    with durable_learner.opened(tmp_path) as learner:
         for _ in range(4):
-            done = lives.deed(learner)
-    assert lives.flaw_at_the_end(tmp_path, done, more=0) is None
-    assert lives.flaw_at_the_end(tmp_path, done + 1, more=0) == "5 deeds acknowledged, 4 there"
-    with homes.opened(tmp_path) as learner:
-        learner.observe(*homes.batch(30))
-    assert lives.flaw_at_the_end(tmp_path, done + 1, more=0) == "after 5 deeds it is another learner"
+            done = learners.operation(learner)
+    assert learners.flaw_at_the_end(tmp_path, done, more=0) is None
+    assert learners.flaw_at_the_end(tmp_path, done + 1, more=0) == "5 deeds acknowledged, 4 there"
+    with durable_learner.opened(tmp_path) as learner:
+        learner.observe(*durable_learner.batch(30))
+    assert learners.flaw_at_the_end(tmp_path, done + 1, more=0) == "after 5 deeds it is another learner"
 
 
 def test_what_grows_is_noticed() -> None:
@@ -181,7 +197,7 @@ def test_what_a_forged_file_does_is_noticed(tmp_path: Path) -> None:
         sys.modules.pop("this_is_new", None)
         sys.modules["this_is_new"] = sys
 
-    for deed, told in (
+    for operation, told in (
         (lambda: (tmp_path / "file").write_text("x"), "open"),
         (lambda: os.system("true"), r"os\.system"),
         (lambda: eval("1"), "compile"),
@@ -190,7 +206,7 @@ def test_what_a_forged_file_does_is_noticed(tmp_path: Path) -> None:
         (lambda: vars(files)["missing"], "KeyError"),
         (imports, "this_is_new"),
     ):
-        assert re.search(told, Watch(ZeroDivisionError).flaw(deed) or "")
+        assert re.search(told, Watch(ZeroDivisionError).flaw(operation) or "")
     assert Watch(ZeroDivisionError).flaw(lambda: 1 / 0) is None
 
 
@@ -200,9 +216,9 @@ def trials_of(figure: Measure) -> Iterator[str | None]:
     return trials
 
 
-def only(scene: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crashes, "scenes", lambda effort: [each for each in scenes(effort) if each.what == scene])
-    monkeypatch.setattr(homes, "scenes", lambda effort: [])
+def only(scenario: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crashes, "scenes", lambda effort: [each for each in scenarios(effort) if each.what == scenario])
+    monkeypatch.setattr(durable_learner, "scenes", lambda effort: [])
 
 
 def changed(function: Function, part: str, instead: str) -> Any:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli import main, parser
+from holdfast.commands.main import main, parser
+from holdfast.commands.paper import ARTIFACTS
 from holdfast.measure import metrics
 from holdfast.measure.evaluate import Evaluation
-from holdfast.paper.command import ARTIFACTS
 
 PAGE = Path(__file__).parents[1] / "docs" / "results" / "README.md"
 TEXT = PAGE.read_text()

@@ -15,7 +15,8 @@ import pytest
 from river import checks, datasets, evaluate, linear_model, metrics, preprocessing
 from river.base import Classifier
 
-from holdfast import ERACE, Learner, Reservoir, features, mlp, river
+from holdfast import ERACE, Learner, Reservoir, mlp, river
+from holdfast.adapters import named_features
 from holdfast.errors import BatchError, InputError, LabelError, NonFiniteError
 from holdfast.river import OnlineClassifier
 
@@ -59,7 +60,7 @@ def state(model: OnlineClassifier) -> Any:
 
 def room_in(model: OnlineClassifier) -> int:
     assert model.learner is not None
-    return features.room(model.learner)
+    return named_features.room(model.learner)
 
 
 @pytest.mark.parametrize(
@@ -131,12 +132,12 @@ def test_answers_before_and_between_steps() -> None:
 def test_a_feature_that_appears_changes_no_answer_for_samples_without_it() -> None:
     model = taught(40)
     assert model.learner is not None
-    questions = stream(0, 40)[0]
-    before = [model.predict_proba_one(x) for x in questions]
-    assert [model.predict_proba_one({**x, "new": 5.0}) for x in questions] == before
-    wider = features.with_room(9, model.learner)
+    pending = stream(0, 40)[0]
+    before = [model.predict_proba_one(x) for x in pending]
+    assert [model.predict_proba_one({**x, "new": 5.0}) for x in pending] == before
+    wider = named_features.with_room(9, model.learner)
     assert wider.step == model.learner.step and wider.classes == model.learner.classes
-    rows = features.as_rows([features.as_sample(x) for x in questions], model._columns, 4)
+    rows = named_features.as_rows([named_features.as_sample(x) for x in pending], model._columns, 4)
     padded = np.pad(rows, ((0, 0), (0, 5)))
     assert np.allclose(wider.probabilities(padded), model.learner.probabilities(rows), rtol=1e-5, atol=1e-6)
     assert not np.allclose(wider.probabilities(padded + 1), model.learner.probabilities(rows + 1), atol=1e-3)
@@ -236,7 +237,7 @@ def test_a_copy_has_the_same_bits_and_goes_on_the_same_way(copied: Any) -> None:
 
 def test_no_tensor_is_pickled() -> None:
     names = [str(name) for _, name, _ in pickletools.genops(pickle.dumps(taught())) if isinstance(name, str)]
-    assert "holdfast.portable" in names
+    assert "holdfast.adapters.portable" in names
     assert not [name for name in names if name.startswith("torch")]
 
 

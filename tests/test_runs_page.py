@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli import main, parser
+from holdfast.commands.main import main, parser
 
 PAGE = Path(__file__).parents[1] / "docs" / "runs.md"
 BLOCKS = re.findall(r"```(sh|python|toml)\n(.*?)```", PAGE.read_text(), re.DOTALL)

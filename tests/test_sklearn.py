@@ -26,9 +26,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import nn
 
 from holdfast import ERACE, Learner, Reservoir, mlp, sklearn
+from holdfast.adapters.portable import PortableLearner
 from holdfast.errors import InputError, NonFiniteError
 from holdfast.nets import recipe
-from holdfast.portable import PortableLearner
 from holdfast.sklearn import OnlineClassifier
 
 Array = NDArray[Any]
@@ -178,7 +178,7 @@ def test_a_copy_has_the_same_bits_and_goes_on_the_same_way(copied: Any, encoder:
 
 def test_no_tensor_is_pickled() -> None:
     names = [str(name) for _, name, _ in pickletools.genops(pickle.dumps(taught())) if isinstance(name, str)]
-    assert "holdfast.portable" in names
+    assert "holdfast.adapters.portable" in names
     assert not [name for name in names if name.startswith("torch")]
 
 

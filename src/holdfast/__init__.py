@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from holdfast.durable import DurableLearner, open
     from holdfast.errors import HoldfastError
     from holdfast.learner import Learner
+    from holdfast.learner.memory_contents import export_memory, import_memory, memory_gallery, memory_summary
     from holdfast.memory import ClassBalanced, Memory, Reservoir
-    from holdfast.memory_contents import contents, export_memory, gallery, import_memory
     from holdfast.methods import (
         AGEM,
         DER,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         IIDOffline,
         IIDPlusPlus,
         Method,
-        Moment,
+        StepContext,
     )
     from holdfast.nets import Frozen, mlp, slim_resnet18, small_cnn
 
@@ -63,24 +63,24 @@ __all__ = [
     "Learner",
     "Memory",
     "Method",
-    "Moment",
     "Reservoir",
+    "StepContext",
     "Task",
-    "contents",
     "crop_and_flip",
     "export_memory",
-    "gallery",
     "import_memory",
+    "memory_gallery",
+    "memory_summary",
     "mlp",
     "open",
     "slim_resnet18",
     "small_cnn",
 ]
 
-_HOMES = {
+_MODULES = {
     "augment": ("crop_and_flip",),
     "batch": ("Batch", "Task"),
-    "memory_contents": ("contents", "export_memory", "gallery", "import_memory"),
+    "learner.memory_contents": ("memory_summary", "export_memory", "memory_gallery", "import_memory"),
     "durable": ("DurableLearner", "open"),
     "errors": ("HoldfastError",),
     "learner": ("Learner",),
@@ -92,7 +92,7 @@ _HOMES = {
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
-    home = next((home for home, names in _HOMES.items() if name in names), "methods")
+    home = next((home for home, names in _MODULES.items() if name in names), "methods")
     return getattr(import_module(f"holdfast.{home}"), name)
 
 

@@ -1,5 +1,5 @@
 import sys
 
-from holdfast.cli import main
+from holdfast.commands.main import main
 
 sys.exit(main())

@@ -12,12 +12,12 @@ except ImportError as error:
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.adapters.named_features import Sample, as_rows, as_sample, room, with_columns_for, with_room
+from holdfast.adapters.portable import PortableLearner, all_or_nothing, new_learner
 from holdfast.arguments import Range, whole
 from holdfast.errors import BatchError
-from holdfast.features import Sample, as_rows, as_sample, room, with_columns_for, with_room
-from holdfast.labels import Labels
+from holdfast.learner.labels import Labels
 from holdfast.methods import Method
-from holdfast.portable import PortableLearner, all_or_nothing, new_learner
 
 if TYPE_CHECKING:
     import pandas as pd

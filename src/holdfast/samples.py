@@ -14,7 +14,7 @@ Samples = NDArray[np.generic] | Tensor
 
 
 @torch.inference_mode(False)  # what is made in inference mode could not be learned from
-def as_tensor(x: Samples, like: Tensor | None) -> Tensor:
+def as_tensor(x: Samples, sample_template: Tensor | None) -> Tensor:
     """`x` as a tensor of our own (the caller may reuse theirs), or a BatchError that says what is wrong.
 
     The same values have the same form in it, however they were laid out: kernels round by the layout.
@@ -43,15 +43,17 @@ def as_tensor(x: Samples, like: Tensor | None) -> Tensor:
         samples = samples.float()
         if not samples.isfinite().all():
             raise BatchError("x has a value that is NaN or infinite")
-    check_fits(samples, like)
+    check_fits(samples, sample_template)
     return samples
 
 
-def check_fits(samples: Tensor, like: Tensor | None) -> None:
-    if like is not None and (like.shape[1:] != samples.shape[1:] or like.dtype != samples.dtype):
+def check_fits(samples: Tensor, sample_template: Tensor | None) -> None:
+    if sample_template is not None and (
+        sample_template.shape[1:] != samples.shape[1:] or sample_template.dtype != samples.dtype
+    ):
         raise BatchError(
             f"x has samples of shape {tuple(samples.shape[1:])} and type {samples.dtype}; "
-            f"this learner takes {tuple(like.shape[1:])} and {like.dtype}"
+            f"this learner takes {tuple(sample_template.shape[1:])} and {sample_template.dtype}"
         )
 
 

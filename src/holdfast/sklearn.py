@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
+from holdfast.adapters.portable import PortableLearner, all_or_nothing, new_learner
 from holdfast.arguments import Range, whole
 from holdfast.errors import InputError
-from holdfast.labels import Labels
+from holdfast.learner.labels import Labels
 from holdfast.memory import Memory
 from holdfast.methods import Method
 from holdfast.nets import as_shape
-from holdfast.portable import PortableLearner, all_or_nothing, new_learner
 from holdfast.samples import is_masked
 from holdfast.seeds import generator
 

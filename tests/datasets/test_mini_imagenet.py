@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import holdfast
-from holdfast.cli import main
+from holdfast.commands.main import main
 from holdfast.datasets import Dataset, fingerprint, get, listing, load, mini_imagenet
 from holdfast.datasets.folder import pixels
 from holdfast.errors import DataError

@@ -85,7 +85,7 @@ def unit(vector: Row) -> Row:
     return [v / norm for v in vector]
 
 
-def nearest(net: Net, held: Batch, questions: Tensor, normalise: bool = True) -> list[int]:
+def nearest(net: Net, held: Batch, pending: Tensor, normalise: bool = True) -> list[int]:
     """The classes whose mean of (normalised) features, normalised again, is nearest to those of each question."""
 
     def point(x: Tensor) -> Row:
@@ -97,7 +97,7 @@ def nearest(net: Net, held: Batch, questions: Tensor, normalise: bool = True) ->
         members.setdefault(y, []).append(point(x))
     means = {c: [math.fsum(column) / len(rows) for column in zip(*rows, strict=True)] for c, rows in members.items()}
     answers = []
-    for question in questions:
+    for question in pending:
         here = point(question)
         distances = {c: math.dist(here, unit(row) if normalise else row) for c, row in means.items()}
         answers.append(min(distances, key=distances.__getitem__))

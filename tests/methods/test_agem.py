@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from holdfast import Batch, Reservoir
-from holdfast.methods import AGEM, Moment
+from holdfast.methods import AGEM, StepContext
 from holdfast.methods.agem import project
 from holdfast.nets import Net
 from tests.methods.reference import (
@@ -76,7 +76,7 @@ def test_nothing_to_project_on_changes_nothing(g: Flat) -> None:
 
 def learned(net: Net, new: Batch, memory: Reservoir) -> tuple[torch.Tensor, float]:
     """The gradient that a step leaves, and its loss."""
-    loss, _ = AGEM().learn(new, Moment(net, memory, np.random.default_rng(0), 0.1, lambda _, batch: batch))
+    loss, _ = AGEM().learn(new, StepContext(net, memory, np.random.default_rng(0), 0.1, lambda _, batch: batch))
     return gradient_left(net), loss.item()
 
 

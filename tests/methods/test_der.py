@@ -9,7 +9,7 @@ from scipy import stats
 from torch import Tensor
 
 from holdfast import Batch, Learner, Reservoir, mlp
-from holdfast.class_index import ClassIndex
+from holdfast.memory.class_index import ClassIndex
 from holdfast.methods import DER, DERPlusPlus, DERPlusPlusACE
 from holdfast.nets import Net
 from tests.methods.reference import (

@@ -76,9 +76,9 @@ def test_the_answering_net_is_trained_on_the_memory_alone() -> None:
     answering = learner.answering_net()
     for p, e in zip(answering.parameters(), expected, strict=True):
         assert torch.allclose(p, e, atol=1e-5)
-    questions = samples(20, 9).float()
+    pending = samples(20, 9).float()
     with torch.no_grad():
-        assert learner.predict(questions) == [learner.classes[c] for c in answering(questions).argmax(1).tolist()]
+        assert learner.predict(pending) == [learner.classes[c] for c in answering(pending).argmax(1).tolist()]
     assert not answering.training
 
 
@@ -124,13 +124,13 @@ def dropping() -> nn.Module:
 
 def test_the_same_question_has_the_same_answer() -> None:
     """Asked twice, asked of another learner with the same past, and whatever torch's generator was up to."""
-    questions, method = samples(20, 9), GDumb(rounds=5, batch=4)
+    pending, method = samples(20, 9), GDumb(rounds=5, batch=4)
     one, other = taught(method, encoder=dropping()), taught(method, encoder=dropping())
-    first = one.predict_proba(questions)
+    first = one.predict_proba(pending)
     torch.manual_seed(99)
     state = torch.get_rng_state()
-    assert np.array_equal(one.predict_proba(questions), first)
-    assert np.array_equal(other.predict_proba(questions), first)
+    assert np.array_equal(one.predict_proba(pending), first)
+    assert np.array_equal(other.predict_proba(pending), first)
     assert torch.equal(torch.get_rng_state(), state)
 
 

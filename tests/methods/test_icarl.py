@@ -117,21 +117,21 @@ def taught(memory: int = 40, classes: int = 5) -> Learner:
 
 
 def test_the_answer_is_the_nearest_mean_of_normalised_features() -> None:
-    learner, questions = taught(), 3 * samples(60, 99).float()
+    learner, pending = taught(), 3 * samples(60, 99).float()
     held = learner.memory.at(np.arange(len(learner.memory)))
-    expected = [learner.classes[c] for c in nearest(learner.net, held, questions)]
-    assert learner.predict(questions) == expected
-    assert [learner.predict(x[None])[0] for x in questions] == expected
+    expected = [learner.classes[c] for c in nearest(learner.net, held, pending)]
+    assert learner.predict(pending) == expected
+    assert [learner.predict(x[None])[0] for x in pending] == expected
     assert len(set(expected)) == 5
-    assert expected != [learner.classes[c] for c in nearest(learner.net, held, questions, normalise=False)]
+    assert expected != [learner.classes[c] for c in nearest(learner.net, held, pending, normalise=False)]
 
 
 def test_a_class_without_a_sample_in_memory_is_never_answered() -> None:
-    learner, questions = taught(memory=3, classes=9), 3 * samples(200, 99)
+    learner, pending = taught(memory=3, classes=9), 3 * samples(200, 99)
     held = {learner.classes[c] for c in learner.memory.at(np.arange(3)).y.tolist()}
     assert len(learner.classes) == 9
-    assert set(learner.predict(questions)) == held
-    probabilities = learner.predict_proba(questions)
+    assert set(learner.predict(pending)) == held
+    probabilities = learner.predict_proba(pending)
     absent = [c for c, label in enumerate(learner.classes) if label not in held]
     assert not probabilities[:, absent].any()
     assert np.allclose(probabilities.sum(1), 1, atol=1e-6)
@@ -151,12 +151,12 @@ def test_class_means_are_computed_once_for_each_state_of_the_learner() -> None:
 
 
 def test_class_means_follow_the_net_and_the_memory() -> None:
-    learner, questions = taught(), 3 * samples(60, 99).float()
-    learner.predict(questions)
+    learner, pending = taught(), 3 * samples(60, 99).float()
+    learner.predict(pending)
     for step in range(3):
         learner.observe(3 * samples(10, 50 + step), [0, 1, 2, 3, 4] * 2, task=0)
         held = learner.memory.at(np.arange(len(learner.memory)))
-        assert learner.predict(questions) == [learner.classes[c] for c in nearest(learner.net, held, questions)]
+        assert learner.predict(pending) == [learner.classes[c] for c in nearest(learner.net, held, pending)]
 
 
 def test_without_room_for_samples_there_is_no_answer() -> None:

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from holdfast import Batch, FineTuning, Learner, Reservoir
 from holdfast.batch import Task
-from holdfast.methods import MIR, Moment
+from holdfast.methods import MIR, StepContext
 from holdfast.nets import LinearHead, Net
 from tests.methods.reference import (
     batch_of,
@@ -32,8 +32,8 @@ def memory_of(stored: Batch) -> Reservoir:
     return memory
 
 
-def moment(net: Net, memory: Reservoir, lr: float, seed: int = 0) -> Moment:
-    return Moment(net, memory, np.random.default_rng(seed), lr, lambda _, batch: batch)
+def moment(net: Net, memory: Reservoir, lr: float, seed: int = 0) -> StepContext:
+    return StepContext(net, memory, np.random.default_rng(seed), lr, lambda _, batch: batch)
 
 
 def forwarded(net: Net) -> list[tuple[Tensor, bool]]:

@@ -128,6 +128,6 @@ def test_the_answer_is_the_nearest_mean_of_features_before_the_projection() -> N
     learner = Learner(mlp((4,), width=12), SCR(temperature=0.5), memory=40, lr=0.05)
     for step in range(8):
         learner.observe(3 * samples(10, step), np.random.default_rng(step).integers(0, 5, 10).tolist())
-    held, questions = learner.memory.at(np.arange(40)), 3 * samples(60, 99).float()
-    expected = [learner.classes[c] for c in nearest(learner.net, held, questions)]
-    assert learner.predict(questions) == expected and len(set(expected)) == 5
+    held, pending = learner.memory.at(np.arange(40)), 3 * samples(60, 99).float()
+    expected = [learner.classes[c] for c in nearest(learner.net, held, pending)]
+    assert learner.predict(pending) == expected and len(set(expected)) == 5

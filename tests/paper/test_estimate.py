@@ -8,12 +8,12 @@ import pytest
 from torch import Tensor
 
 from holdfast.batch import Batch
-from holdfast.cli import main
+from holdfast.commands.main import main
 from holdfast.learner import Learner
 from holdfast.losses import cross_entropy
 from holdfast.measure.probes import PROBES
 from holdfast.memory import Memory
-from holdfast.methods.base import Moment
+from holdfast.methods.base import StepContext
 from holdfast.methods.gdumb import GDumb
 from holdfast.methods.icarl import ICaRL
 from holdfast.methods.ssil import SSIL
@@ -97,7 +97,7 @@ def test_class_means_before_every_evaluation(spend: Spend, monkeypatch: pytest.M
 
 @pytest.mark.parametrize(("query", "asked"), [("end", 1), ("retrain", 50)])
 def test_nets_trained_to_answer(query: str, asked: int, spend: Spend, monkeypatch: pytest.MonkeyPatch) -> None:
-    def train(self: GDumb, at: Moment) -> Net:
+    def train(self: GDumb, at: StepContext) -> Net:
         spend(self.rounds * len(at.memory))
         return at.net
 

@@ -11,8 +11,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from holdfast.cli import main
-from holdfast.paper.command import ARTIFACTS
+from holdfast.commands.main import main
+from holdfast.commands.paper import ARTIFACTS
 from holdfast.paper.figures import FIGURES
 from holdfast.paper.published import cells
 from holdfast.paper.sections import by_seed

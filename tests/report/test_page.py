@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli import main
+from holdfast.commands.main import main
 from holdfast.paper import tuned
 from holdfast.paper.setting import HyperParameters, Setting
 from holdfast.runs.store import Store

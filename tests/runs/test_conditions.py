@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from holdfast import machine
-from holdfast.cli import main
+from holdfast.commands.main import main
 from holdfast.measure.precision import Precision
 from holdfast.runs.plan import plan
 from holdfast.runs.run import Run, run
 from holdfast.runs.spec import RunSpec
-from holdfast.runs.work import Finished, Job, Noted, perform
+from holdfast.runs.worker import Finished, Job, Noted, perform
 from holdfast.streams import source
 
 ARITHMETIC = """

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli import main
+from holdfast.commands.cost import estimate
+from holdfast.commands.main import main
 from holdfast.methods import METHODS
-from holdfast.runs.cost import estimate
 from holdfast.runs.run import run
 from holdfast.runs.spec import RunSpec, parse_method
 

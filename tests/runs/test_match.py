@@ -3,14 +3,14 @@ from typing import Any
 
 import pytest
 
-from holdfast.runs.match import Alike
+from holdfast.runs.identity import RecordIndex
 from holdfast.runs.spec import RunSpec
 
 SPEC = RunSpec(stream="cifar10", method="er-aml", options={"temperature": "0.2"}, probe=("drift",))
 
 
 def alike(record: dict[str, Any]) -> bool:
-    there = Alike()
+    there = RecordIndex()
     there.add(record)
     return there.of(SPEC) == {record["seed"]: record}
 
@@ -58,7 +58,7 @@ def test_another_run(changes: dict[str, Any]) -> None:
 
 
 def test_of_several_with_one_seed_the_one_with_the_fewest_probes() -> None:
-    there = Alike()
+    there = RecordIndex()
     for number, probe in enumerate((["drift", "gradient"], ["drift"], ["drift", "alignment"], [])):
         there.add(record(probe=probe, id=number))
     assert there.of(SPEC)[0]["id"] == 1

@@ -11,7 +11,7 @@ from holdfast.methods import METHODS
 from holdfast.runs.plan import Plan, plan
 from holdfast.runs.run import Run, run
 from holdfast.runs.spec import RunSpec
-from holdfast.runs.work import Finished, Job, Saved, Started, perform
+from holdfast.runs.worker import Finished, Job, Saved, Started, perform
 from holdfast.streams import source
 
 Same = Callable[[dict[str, Any]], dict[str, Any]]
@@ -67,7 +67,7 @@ def test_a_worker_told_to_stop_ends_with_a_snapshot_and_another_goes_on(npz: str
 
 def test_snapshots_come_as_often_as_asked(npz: str, tmp_path: Path) -> None:
     spec = spec_for("er", npz)
-    with patch("holdfast.runs.work.SHARE_FOR_SNAPSHOTS", 1e9):
+    with patch("holdfast.runs.worker.SHARE_FOR_SNAPSHOTS", 1e9):
         events = list(perform(Job(spec, snapshot_every=1e-9), lambda: source(npz, tmp_path)))
     assert sum(isinstance(event, Saved) for event in events) == 24
     events = list(perform(Job(spec, snapshot_every=1e-9), lambda: source(npz, tmp_path)))

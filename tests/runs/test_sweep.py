@@ -13,17 +13,17 @@ from typing import Any
 
 import pytest
 
-from holdfast.claims import Claims
-from holdfast.cli import main
+from holdfast.commands.main import main
 from holdfast.errors import InUse
-from holdfast.runs import local
+from holdfast.runs.backends import local
+from holdfast.runs.backends.local import Local
 from holdfast.runs.grid import grid
-from holdfast.runs.local import Local
 from holdfast.runs.run import run
 from holdfast.runs.spec import RunSpec
 from holdfast.runs.store import Store
-from holdfast.runs.sweep import LIVES, Sweep
-from holdfast.runs.work import Advanced, Event, Finished, Job, Started
+from holdfast.runs.sweep import MOST_DEATHS, Sweep
+from holdfast.runs.worker import Advanced, Event, Finished, Job, Started
+from holdfast.storage.locks import NameLocks
 
 serve = local._serve
 Same = Callable[[dict[str, Any]], dict[str, Any]]
@@ -79,7 +79,7 @@ def test_a_run_that_fails_does_not_stop_the_others(npz: str, tmp_path: Path, sto
     assert sweep.failed() == [broken, killed] and sweep.done() == [fine]
     why = {spec: store.record(sweep.ids[spec])["why"] for spec in sweep.failed()}
     assert "Traceback" in why[broken] and why[broken].rstrip().endswith("RuntimeError: as it must")
-    assert f"died {LIVES} times" in why[killed] and str(-signal.SIGKILL) in why[killed]
+    assert f"died {MOST_DEATHS} times" in why[killed] and str(-signal.SIGKILL) in why[killed]
     events: list[Event] = []
     sweep.run(Local(tmp_path, 2), events.append)
     assert events == [], "what failed is left alone until asked for"
@@ -162,7 +162,7 @@ def test_workers_that_are_killed_never_end_a_sweep(
 INTERRUPTED = """
 import os, signal, sys, threading, time
 from pathlib import Path
-from holdfast.cli import main
+from holdfast.commands.main import main
 from holdfast.runs import local
 
 def context():
@@ -212,7 +212,8 @@ def test_ctrl_c_saves_and_the_next_time_goes_on(slow: RunSpec, tmp_path: Path, s
 
 
 def test_where_no_process_can_start_it_ends_at_once(npz: str, tmp_path: Path) -> None:
-    script = "from holdfast.cli import main\nraise SystemExit(main(ARGUMENTS))"  # what stdin says cannot be imported
+    # what stdin says cannot be imported
+    script = "from holdfast.commands.main import main\nraise SystemExit(main(ARGUMENTS))"
     arguments = ["run", "--stream", npz, "--out", str(tmp_path / "out")]
     done = subprocess.run(
         [sys.executable, "-"],
@@ -229,8 +230,8 @@ def test_where_no_process_can_start_it_ends_at_once(npz: str, tmp_path: Path) ->
 HOLD = """
 import sys, time
 from pathlib import Path
-from holdfast.claims import Claims
-from holdfast.cli import main
+from holdfast.storage.locks import Claims
+from holdfast.commands.main import main
 
 claims = Claims(Path(sys.argv[1]))
 claims.take({sys.argv[2]: "the second"})
@@ -243,7 +244,7 @@ def test_what_another_process_is_at_is_refused_with_its_pid_and_free_when_it_is_
     file = tmp_path / "claims"
     with subprocess.Popen([sys.executable, "-c", HOLD, str(file), "b"], stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None and other.stdout.readline() == "held\n"
-        with Claims(file) as claims:
+        with NameLocks(file) as claims:
             with pytest.raises(InUse, match=f"the second is in use by process {other.pid};"):
                 claims.take({"a": "the first", "b": "the second"})
             claims.take({"c": "the third"})

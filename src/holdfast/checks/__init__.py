@@ -13,7 +13,7 @@ A check raises AssertionError with a sentence that says what does not hold.
 
 from collections.abc import Callable
 
-from holdfast.checks.promises import (
+from holdfast.checks.conformance import (
     a_class_comes_back,
     bad_batches_change_nothing,
     callers_arrays_stay_theirs,

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from holdfast.labels import Labels
 from holdfast.learner import Learner
+from holdfast.learner.labels import Labels
 from holdfast.nets import Encoder
 
 STAGES = (

@@ -107,8 +107,8 @@ def measure(module: nn.Module, x: Tensor, *rest: Any) -> tuple[int, int]:
     """Multiply-adds of one forward and of its backward, by running both on a copy."""
     with torch.inference_mode(False), torch.enable_grad(), FlopCounterMode(display=False) as counter:
         clone = copy.deepcopy(module)  # in here: a copy made in inference mode would have no backward
-        like = torch.zeros(x.shape, dtype=x.dtype, device=x.device, requires_grad=x.requires_grad)
-        output = clone(like, *rest)
+        sample_template = torch.zeros(x.shape, dtype=x.dtype, device=x.device, requires_grad=x.requires_grad)
+        output = clone(sample_template, *rest)
         forward = counter.get_total_flops()
         if output.requires_grad:
             output.sum().backward()

@@ -17,9 +17,10 @@ from platformdirs import user_cache_path
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from holdfast import files, machine
+from holdfast import machine
 from holdfast.errors import HoldfastError, UnknownName
 from holdfast.measure import trial
+from holdfast.storage import files
 
 Name = Literal["float32", "bf16"]
 CHOICES = ("auto", *get_args(Name))

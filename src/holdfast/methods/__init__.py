@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from holdfast.errors import InputError, UnknownName
 from holdfast.methods.agem import AGEM
-from holdfast.methods.base import Extra, Method, Moment, Scores
+from holdfast.methods.base import Extra, Method, Scores, StepContext
 from holdfast.methods.der import DER, DERPlusPlus, DERPlusPlusACE
 from holdfast.methods.er import ER
 from holdfast.methods.er_ace import ERACE
@@ -41,8 +41,8 @@ __all__ = [
     "IIDOffline",
     "IIDPlusPlus",
     "Method",
-    "Moment",
     "Scores",
+    "StepContext",
     "file_of",
     "find",
     "identity",

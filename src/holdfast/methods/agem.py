@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from holdfast.batch import Batch
 from holdfast.losses import cross_entropy
-from holdfast.methods.base import Extra, Method, Moment
+from holdfast.methods.base import Extra, Method, StepContext
 from holdfast.nets import Net
 
 
@@ -13,7 +13,7 @@ from holdfast.nets import Net
 class AGEM(Method):
     """The memory is not rehearsed: it forbids steps that would, to first order, raise its loss."""
 
-    def learn(self, new: Batch, at: Moment) -> tuple[Tensor, Extra]:
+    def learn(self, new: Batch, at: StepContext) -> tuple[Tensor, Extra]:
         loss = self.loss(at.net, at.view("new", new))
         loss.backward()  # type: ignore[no-untyped-call]
         if (drawn := at.memory.sample(self.replay, at.rng)) is not None:

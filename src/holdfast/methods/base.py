@@ -17,7 +17,7 @@ Scores = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class StepContext:
     """What a method has to work with: the learner's parts at one step, and randomness for that step alone."""
 
     net: Net
@@ -36,8 +36,8 @@ class Method(ABC):
 
     needs_task_ids: ClassVar[bool] = False
     iid_batches: ClassVar[int] = 0  # above 0: the stream is shuffled, with so many of its batches a step
-    memory_kind: ClassVar[type[Memory]] = Reservoir
-    keeps: ClassVar[str] = ""  # what it keeps beside each sample, if anything
+    memory_class: ClassVar[type[Memory]] = Reservoir
+    stored_extras: ClassVar[str] = ""  # what it keeps beside each sample, if anything
 
     head: Literal["linear", "cosine"] = "linear"
     replay: Count = 10
@@ -47,7 +47,7 @@ class Method(ABC):
             object.__setattr__(self, option, value)
 
     @property
-    def looks_ahead(self) -> bool:
+    def needs_unseen_classes(self) -> bool:
         """Whether it looks at classes still to come, which takes a head sized in advance."""
         return False
 
@@ -81,7 +81,7 @@ class Method(ABC):
         old = memory.sample(self.replay, rng, below=None if new.task is None else new.task.start)
         return {} if old is None else {"old": old}
 
-    def learn(self, new: Batch, at: Moment) -> tuple[Tensor, Extra]:
+    def learn(self, new: Batch, at: StepContext) -> tuple[Tensor, Extra]:
         """Leaves the gradient of one step in the net's parameters; returns the loss and what is kept beside `new`."""
         recalled = self.recall(at.net, new, at.memory, at.rng)
         outcome = self.loss(at.net, **{name: at.view(name, b) for name, b in [("new", new), *recalled.items()]})
@@ -96,7 +96,7 @@ class Method(ABC):
         """What is offered to the memory after the step."""
         return new
 
-    def answering_net(self, at: Moment) -> Net:
+    def answering_net(self, at: StepContext) -> Net:
         """The net that answers questions: the one that learns, unless a method makes another from the memory."""
         return at.net
 

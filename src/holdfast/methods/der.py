@@ -22,7 +22,7 @@ class DER(Method):
     A class that had not appeared then had the logit 0.
     """
 
-    keeps: ClassVar[str] = "logits"
+    stored_extras: ClassVar[str] = "logits"
 
     alpha: Weight = 0.75
 

@@ -21,12 +21,12 @@ class ERACE(Method):
     compete: Literal["batch", "batch+unseen"] = "batch"
 
     @property
-    def looks_ahead(self) -> bool:
+    def needs_unseen_classes(self) -> bool:
         return self.compete == "batch+unseen"
 
     def loss(self, net: Net, new: Batch, old: Batch | None = None) -> Tensor:
         rivals = torch.unique(new.y)
-        if self.looks_ahead:
+        if self.needs_unseen_classes:
             rivals = torch.cat([rivals, torch.arange(net.seen, net.rows, device=rivals.device)])
-        incoming = cross_entropy(net(new.x, unseen=self.looks_ahead), new.y, among=rivals)
+        incoming = cross_entropy(net(new.x, unseen=self.needs_unseen_classes), new.y, among=rivals)
         return incoming if old is None else incoming + cross_entropy(net(old.x), old.y)

@@ -12,7 +12,7 @@ from holdfast.batch import Batch
 from holdfast.errors import InputError
 from holdfast.losses import cross_entropy
 from holdfast.memory import ClassBalanced, Memory
-from holdfast.methods.base import Extra, Method, Moment
+from holdfast.methods.base import Extra, Method, StepContext
 from holdfast.methods.options import AtLeastOne, Count, Weight
 from holdfast.nets import Net
 
@@ -24,7 +24,7 @@ class GDumb(Method):
     With `query="end"` it is asked only when the stream has ended, with `query="retrain"` at every evaluation.
     """
 
-    memory_kind: ClassVar[type[Memory]] = ClassBalanced
+    memory_class: ClassVar[type[Memory]] = ClassBalanced
 
     query: Literal["end", "retrain"] = "end"
     rounds: Count = 256  # passes over the memory
@@ -37,13 +37,13 @@ class GDumb(Method):
     def anytime(self) -> bool:
         return self.query == "retrain"
 
-    def learn(self, new: Batch, at: Moment) -> tuple[Tensor, Extra]:
+    def learn(self, new: Batch, at: StepContext) -> tuple[Tensor, Extra]:
         return torch.zeros(()), {}
 
     def loss(self, net: Net, new: Batch, old: Batch | None = None) -> Tensor:
         return cross_entropy(net(new.x), new.y)
 
-    def answering_net(self, at: Moment) -> Net:
+    def answering_net(self, at: StepContext) -> Net:
         if len(at.memory) == 0:
             raise InputError("GDumb learns from its memory alone, and the memory has room for no sample")
         net = copy.deepcopy(at.net).train()  # the learner's net has never been trained: a copy is a fresh net

@@ -6,10 +6,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from holdfast.batch import Batch
-from holdfast.class_means import nearest_mean
 from holdfast.losses import binary_cross_entropy
 from holdfast.memory import Memory
 from holdfast.methods.base import Method, Scores
+from holdfast.methods.class_means import nearest_mean
 from holdfast.nets import Net
 
 

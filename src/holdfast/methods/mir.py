@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from holdfast.batch import Batch
 from holdfast.losses import cross_entropy
-from holdfast.methods.base import Extra, Method, Moment
+from holdfast.methods.base import Extra, Method, StepContext
 from holdfast.methods.options import Count
 from holdfast.nets import Net
 
@@ -25,7 +25,7 @@ class MIR(Method):
 
     candidates: Count = 50
 
-    def learn(self, new: Batch, at: Moment) -> tuple[Tensor, Extra]:
+    def learn(self, new: Batch, at: StepContext) -> tuple[Tensor, Extra]:
         net = at.net
         loss = self.loss(net, at.view("new", new))
         loss.backward()  # type: ignore[no-untyped-call]

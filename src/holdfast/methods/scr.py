@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from holdfast.batch import Batch
-from holdfast.class_means import nearest_mean
 from holdfast.losses import supcon
 from holdfast.memory import Memory
 from holdfast.methods.base import Method, Scores
+from holdfast.methods.class_means import nearest_mean
 from holdfast.methods.options import Positive
 from holdfast.nets import Net
 

@@ -9,9 +9,9 @@ from itertools import pairwise
 import numpy as np
 import torch
 
+from holdfast.commands.run import cores
 from holdfast.methods.gdumb import GDumb
 from holdfast.report.live import clock
-from holdfast.runs.command import cores
 from holdfast.runs.plan import Plan, plan
 from holdfast.runs.run import Run
 from holdfast.runs.sweep import Sweep
@@ -69,7 +69,7 @@ def _fill_memory(run: Run, updates: int) -> None:
     """With samples of the first task, so many updates long: the memory is full after a small part of the stream."""
     learner, rows = run.learner, run.stream.order[: run.stream.starts[updates]]
     held = np.resize(rows, learner.memory.capacity)
-    if len(held) and not learner.method.keeps:
+    if len(held) and not learner.method.stored_extras:
         learner.remember(run.stream.dataset.train_x[held], run.stream.dataset.train_y[held])
 
 

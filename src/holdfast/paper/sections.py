@@ -4,13 +4,13 @@ import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from holdfast.commands.paper import ARTIFACTS, badges
 from holdfast.paper import tuned
-from holdfast.paper.command import ARTIFACTS, badges
 from holdfast.paper.figure import PaperFigure
 from holdfast.paper.setting import Picks, Setting
 from holdfast.paper.table import MEASURES, Cell, PaperTable
 from holdfast.report.compare import Comparison, compare
-from holdfast.runs.match import Alike
+from holdfast.runs.identity import RecordIndex
 from holdfast.runs.store import Record
 
 
@@ -21,7 +21,7 @@ class InStore:
         self.quick = False
         self.picks: Picks = {}
         self._load = load
-        self._rows = Alike()
+        self._rows = RecordIndex()
 
     def add(self, row: Record) -> None:
         self._rows.add(row)

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from holdfast import files
-from holdfast.claims import Claims
 from holdfast.errors import InputError, InUse
 from holdfast.paper.setting import HyperParameters, Picks, Setting
+from holdfast.storage import files
+from holdfast.storage.locks import NameLocks
 
 Choice = dict[str, Any]
 
@@ -83,7 +83,7 @@ def _picked(choice: Choice) -> HyperParameters:
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     """Waits for other processes that are writing: they need milliseconds."""
-    with Claims(folder / "runs.claims") as claims:
+    with NameLocks(folder / "runs.claims") as claims:
         while True:
             try:
                 claims.take({"tuned.json": "tuned.json"})

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast import files
 from holdfast.measure import metrics
 from holdfast.measure.evaluate import Evaluation
 from holdfast.report.tables import by_title, headline
 from holdfast.runs.store import Record
+from holdfast.storage import files
 
 COLOURS = {
     "er": "#7f7f7f",

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.table import Table
 
 from holdfast.runs.spec import RunSpec
-from holdfast.runs.work import Advanced, Event, Failed, Finished, Noted, Started
+from holdfast.runs.worker import Advanced, Event, Failed, Finished, Noted, Started
 
 SECONDS_BETWEEN_LINES = 30
 

@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import holdfast
-from holdfast import files, methods
+from holdfast import methods
+from holdfast.commands.runs import opened
 from holdfast.errors import HoldfastError, InputError
 from holdfast.paper import tuned
 from holdfast.paper.sections import InStore, Section, sections
 from holdfast.report.figures import COLOURS, OTHER_COLOURS
 from holdfast.report.settings import chart, curves, settings
-from holdfast.runs.archive import opened
 from holdfast.runs.store import Record, Store
+from holdfast.storage import files
 
 RECORDS_AT_HAND = 128  # whole records are large: many evaluations, each with counts per class
 PALETTE = [colour.removeprefix("#") for colour in (*COLOURS.values(), *OTHER_COLOURS)]

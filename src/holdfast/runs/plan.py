@@ -98,8 +98,8 @@ def _check_stored(spec: RunSpec, start: Method, method: Method) -> None:
     """One memory serves both methods, so both have to keep the same beside its samples."""
     both = {spec.start: start, spec.method: method}
     storing = {name: each for name, each in both.items() if not isinstance(each, FineTuning)}
-    if len({each.keeps for each in storing.values()}) > 1:
-        said = " and ".join(f"{name} keeps {each.keeps or 'nothing'}" for name, each in storing.items())
+    if len({each.stored_extras for each in storing.values()}) > 1:
+        said = " and ".join(f"{name} keeps {each.stored_extras or 'nothing'}" for name, each in storing.items())
         raise InputError(f"--start {spec.start}: beside samples in memory {said}; take two that keep the same")
 
 

@@ -11,10 +11,10 @@ from typing import Any
 import torch
 
 import holdfast
-from holdfast import checkpoint, machine
+from holdfast import machine
 from holdfast.errors import CheckpointError
-from holdfast.labels import decode, encode
-from holdfast.learner_state import pack, unpack
+from holdfast.learner.labels import decode, encode
+from holdfast.learner.state import pack, unpack
 from holdfast.measure import metrics
 from holdfast.measure.evaluate import Evaluation
 from holdfast.measure.inference import BATCH, suitable
@@ -23,6 +23,7 @@ from holdfast.measure.precision import Precision
 from holdfast.measure.probes import PROBES
 from holdfast.runs.plan import Plan, plan
 from holdfast.runs.spec import RunSpec, code_hash
+from holdfast.storage import checkpoint
 from holdfast.streams import source
 
 UPDATES_AFTER_A_SWITCH = 20  # all of which the probes look at; otherwise where evaluations fall

@@ -8,11 +8,11 @@ from itertools import compress
 from pathlib import Path
 from typing import Any
 
-from holdfast import files
 from holdfast.errors import InputError, StoreError, UnknownName
 from holdfast.runs.checksums import ROW, of_file, of_rows, of_run, parts_of, seal
 from holdfast.runs.schema import FIELDS, MIGRATIONS, PARTS, SCHEMA, VERSION
 from holdfast.runs.where import values
+from holdfast.storage import files
 
 Record = dict[str, Any]
 

@@ -6,15 +6,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from holdfast import files, machine
-from holdfast.claims import Claims
+from holdfast import machine
 from holdfast.runs.plan import plan
 from holdfast.runs.spec import RunSpec, code_hash, command
 from holdfast.runs.store import Record, Store
-from holdfast.runs.work import Died, Event, Failed, Finished, Job, Saved
+from holdfast.runs.worker import Died, Event, Failed, Finished, Job, Saved
+from holdfast.storage import files
+from holdfast.storage.locks import NameLocks
 from holdfast.streams import Source, source
 
-LIVES = 5  # how often a run's worker may die without a new snapshot in between
+MOST_DEATHS = 5  # how often a run's worker may die without a new snapshot in between
 Show = Callable[[Event], None]
 
 
@@ -93,7 +94,7 @@ class Sweep:
 
     def run(self, backend: Backend, show: Show = lambda event: None, repeat: Collection[RunSpec] = ()) -> None:
         """Does what is missing and repeats what is asked for. Ctrl-C stops it; nothing that was done is lost."""
-        with Claims(self.store.file.with_suffix(".claims")) as claims, self.store.kept_open():
+        with NameLocks(self.store.file.with_suffix(".claims")) as claims, self.store.kept_open():
             claims.take({self.ids[spec]: f"{spec.title} seed {spec.seed}" for spec in self.to_do(repeat)})
             try:
                 for spec in repeat:  # not before they are claimed: another command may be at them
@@ -128,10 +129,10 @@ class Sweep:
                     running.discard(spec)
                 if isinstance(event, Died):
                     deaths[spec] += 1
-                    if deaths[spec] < LIVES:
+                    if deaths[spec] < MOST_DEATHS:
                         waiting.appendleft(spec)
                     else:
-                        event = Failed(spec, f"its worker died {LIVES} times, at last because {event.why}")  # noqa: PLW2901
+                        event = Failed(spec, f"its worker died {MOST_DEATHS} times, at last because {event.why}")  # noqa: PLW2901
                 happened.append(event)
             start()  # before records are written, so that nobody waits for the disk
             self._note(happened)

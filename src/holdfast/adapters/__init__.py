@@ -1,0 +1,1 @@
+"""What the interfaces for other libraries share."""

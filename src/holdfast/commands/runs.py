@@ -1,0 +1,149 @@
+"""`holdfast runs`: what is in a store."""
+
+import argparse
+import csv
+import importlib.util
+import io
+import json
+import sys
+from collections.abc import Mapping, Sequence
+
+from holdfast.errors import InputError, UnknownName
+from holdfast.report.tables import listing
+from holdfast.runs.exported import difference, read
+from holdfast.runs.store import Record, Store
+from holdfast.storage import files
+
+
+def opened(options: argparse.Namespace) -> Store:
+    file = options.out / "runs.sqlite"
+    if not file.is_file():
+        raise InputError(f"there are no runs in {options.out}; holdfast run --out {options.out} makes some")
+    store = Store(file)
+    store.open()
+    return store
+
+
+def where(texts: Sequence[str]) -> dict[str, str]:
+    """field=value,field=value"""
+    pairs = [item.partition("=") for text in texts for item in text.split(",")]
+    for field, equals, _ in pairs:
+        if not field or not equals:
+            raise InputError(f"--where {','.join(texts)}: write field=value,field=value")
+    return {field: value for field, _, value in pairs}
+
+
+def show_list(options: argparse.Namespace) -> int:
+    store = opened(options)
+    rows, damaged = store.sound_rows(where(options.where))
+    print(listing(rows))
+    if damaged:
+        raise store.damage(damaged)
+    return 0
+
+
+def show(options: argparse.Namespace) -> int:
+    record = opened(options).record(options.id)
+    evaluations = record.pop("evaluations")
+    json.dump(record, sys.stdout, indent=2)
+    print(flush=True)
+    print(f"{len(evaluations)} evaluations; holdfast runs export --evaluations has them", file=sys.stderr)
+    return 0
+
+
+def save(options: argparse.Namespace) -> int:
+    store = opened(options)
+    try:
+        files.output(options.file, store.artifact(options.id, "learner"))
+    except UnknownName as error:
+        raise InputError(f"{error}; holdfast run --keep-learners --fresh keeps it") from error
+    return 0
+
+
+def remove(options: argparse.Namespace) -> int:
+    opened(options).remove(options.ids)
+    return 0
+
+
+def export(options: argparse.Namespace) -> int:
+    """Tables of one row a run or an evaluation for other programs, or whole records for another store."""
+    if not (options.csv or options.parquet or options.json):
+        raise InputError("say where to: --csv FILE, --parquet FILE or --json FILE")
+    store = opened(options)
+    runs = store.rows(where(options.where))
+    rows = _evaluations(store, runs) if options.evaluations else [_flat(row) for row in runs]
+    if options.csv:
+        files.output(options.csv, _csv(rows))
+    if options.parquet:
+        files.output(options.parquet, _parquet(rows))
+    if options.json:
+        records = [store.record(row["id"]) for row in runs]
+        files.output(options.json, ("[" + ",\n".join(map(json.dumps, records)) + "]\n").encode())
+    return 0
+
+
+def take_in(options: argparse.Namespace) -> int:
+    """Records that another store has exported. What is here stays as it is, unless it is to be replaced."""
+    records = [record for file in options.files for record in read(file)]
+    store = Store(options.out / "runs.sqlite")
+    store.open()
+    counts = {"taken in": 0, "there already": 0, "other": 0}
+    with store.together():
+        there = set(store.status(record["id"] for record in records))
+        for record in records:
+            run = record["id"]
+            unlike = difference(store.record(run), record) if run in there else None
+            if unlike:
+                counts["other"] += 1
+                what = "replaced" if options.replace else "left as it is; --replace takes the other one"
+                print(f"holdfast: {run} {record['title']} seed {record['seed']}: {unlike}, {what}", file=sys.stderr)
+            elif run in there:
+                counts["there already"] += 1
+            else:
+                counts["taken in"] += 1
+            if run not in there or (unlike and options.replace):
+                store.keep(run, record, record["status"], record["why"])
+                there.add(run)
+    others = f", {counts['other']} differ from those here" if counts["other"] else ""
+    print(f"{counts['taken in']} runs taken in, {counts['there already']} were there already{others}")
+    return 0
+
+
+def _evaluations(store: Store, runs: Sequence[Record]) -> list[Record]:
+    return [
+        {"run": run["id"], "title": run["title"], "seed": run["seed"], **_flat(evaluation)}
+        for run in runs
+        for evaluation in store.record(run["id"])["evaluations"]
+    ]
+
+
+def _flat(row: Mapping[str, object]) -> Record:
+    return {key: json.dumps(value) if isinstance(value, dict | list) else value for key, value in row.items()}
+
+
+def _csv(rows: Sequence[Record]) -> bytes:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, _columns(rows))
+    writer.writeheader()
+    writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
+    return text.getvalue().encode()
+
+
+def _cell(value: object) -> object:
+    """Spreadsheets take text that begins like this for a formula."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
+
+
+def _parquet(rows: Sequence[Record]) -> bytes:
+    if importlib.util.find_spec("pyarrow") is None:
+        raise InputError("--parquet needs pyarrow: pip install 'holdfast[parquet]'")
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    content = pa.BufferOutputStream()
+    parquet.write_table(pa.table({name: [row.get(name) for row in rows] for name in _columns(rows)}), content)
+    return bytes(content.getvalue())
+
+
+def _columns(rows: Sequence[Record]) -> list[str]:
+    return list(dict.fromkeys(key for row in rows for key in row))

@@ -1,0 +1,270 @@
+"""The folder of a durable learner: the learner at some moment, and a log of what was done to it since."""
+
+import os
+import re
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from holdfast.durable import log, log_v1
+from holdfast.durable.log import Identity
+from holdfast.errors import CheckpointError, InputError, WriteError
+from holdfast.storage import checkpoint, files
+from holdfast.storage.locks import FolderLock
+
+LEARNER = "learner"
+LOG = re.compile(r"log\.(\d{1,18})")
+MOST_LOGS = 10**15  # larger numbers are not ours
+FIRST_LOG = "log.1"
+LEFT_BEHIND = re.compile(r"\.(learner|log\.\d+)\.([0-9a-f]{16}|\d+)")  # by a writer that was killed
+LOG_BYTES = 2**26
+
+Serialized = Callable[..., bytes]  # the learner, with these values in its manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which file has the log, and which log it has to be; None for one of version 0.1.0, which says nothing of it."""
+
+    name: str
+    identity: Identity | None
+
+    @classmethod
+    def of(cls, manifest: checkpoint.Manifest) -> "Place":
+        if "log" not in manifest:
+            raise CheckpointError("was written by Learner.save: Learner.load(file) reads it, a folder needs its own")
+        where = manifest["log"]
+        if isinstance(where, int):
+            return cls(f"log.{where}", None)
+        identity = Identity(bytes.fromhex(where["learner"]), bytes.fromhex(where["salt"]))
+        if not LOG.fullmatch(name := where["file"]) or {len(identity.learner), len(identity.salt)} != {16}:
+            raise CheckpointError(f"names a log that cannot be: {where}")
+        return cls(name, identity)
+
+    def as_json(self) -> dict[str, str]:
+        assert self.identity is not None
+        return {"file": self.name, "learner": self.identity.learner.hex(), "salt": self.identity.salt.hex()}
+
+    def entries(self, folder: Path) -> list[bytes]:
+        file = folder / self.name
+        return log.read(file, self.identity) if self.identity else log_v1.read(file)
+
+
+class Folder:
+    """Held by one process at a time. Only what the learner's own file names, or bears its mark, is ever removed."""
+
+    def __init__(self, path: Path, sync_every: float, checkpoint_every: int) -> None:
+        """Locks it for this process, or says which one has it."""
+        self.path = path.absolute()
+        if self.path.exists() and not self.path.is_dir():
+            raise InputError(f"{path} is a file; a learner lives in a folder")
+        files.make_folder(self.path)
+        self._sync_every = sync_every
+        self._checkpoint_every = checkpoint_every
+        self._id = os.urandom(16)
+        self._log: log.Log | None = None
+        self._place: Place | None = None
+        self._kept = 0
+        self._spans: dict[int, tuple[log.Log, int, int]] = {}  # where the entry stands that a thread has kept
+        self._written: object = None  # which file the learner was last written to
+        self._ahead = False  # whether the disk may have a change that was refused
+        self._pid = os.getpid()
+        self._lock = FolderLock(self.path, f"the learner in {path}")
+        try:
+            if self.is_new:
+                self._clear()
+            self._lock.sign()
+        except BaseException:
+            self._lock.release()
+            raise
+
+    @property
+    def is_new(self) -> bool:
+        return not self.learner_file.exists()
+
+    @property
+    def learner_file(self) -> Path:
+        return self.path / LEARNER
+
+    @property
+    def needs_checkpoint(self) -> bool:
+        """Whether the log has an entry too few or too many, or files were removed or replaced."""
+        return self._log is not None and (
+            self._log.failed or not self._log.is_in_place or self._written != _stamp(self.learner_file)
+        )
+
+    @property
+    def wants_checkpoint(self) -> bool:
+        """The log is full, or what is on the disk does not tell the truth, which a new one mends."""
+        if self._log is None:
+            return False
+        return self._kept >= self._checkpoint_every or self._log.size >= LOG_BYTES or self.needs_checkpoint
+
+    def read(self) -> tuple[dict[str, Any], checkpoint.Manifest, list[bytes]]:
+        """The learner as it was written, and the entries of the log since then."""
+        tensors, manifest = checkpoint.read(self.learner_file)
+        with checkpoint.distrust(self.learner_file):
+            self._place = Place.of(manifest)
+        if self._place.identity is not None:
+            self._id = self._place.identity.learner
+        return tensors, manifest, self._place.entries(self.path)
+
+    def go_on(self, serialized: Serialized, *, anew: bool) -> None:
+        """Opens the log again if nothing is in it; otherwise nobody knows what follows its last whole entry."""
+        assert self._place is not None
+        if anew or self._place.identity is None:
+            self.checkpoint(serialized)
+        else:
+            self._written = _stamp(self.learner_file)
+            self._log = log.Log(self.path / self._place.name, self._place.identity, self._sync_every)
+            self._remove_others(set())
+
+    def checkpoint(self, serialized: Serialized) -> None:
+        """Writes the learner as it is, with an empty log."""
+        self._check()
+        try:
+            place = self._free_place()
+            assert place.identity is not None
+            following = log.Log(self.path / place.name, place.identity, self._sync_every)
+            try:
+                files.write(self.learner_file, serialized(log=place.as_json()))
+            except BaseException:
+                following.end()
+                following.close()
+                raise
+            before, self._log, self._kept = self._log, following, 0
+            self._written = _stamp(self.learner_file)
+            if before is not None:
+                before.end()  # nobody needs it any more: that it is safe is not waited for
+                before.close()
+            replaced, self._place = self._place, place
+            self._remove_others({replaced.name} if replaced else set())
+            self._ahead = False
+        except BaseException:
+            self._ahead = True
+            if self._log is not None:
+                self._log.end()  # the folder may know of a newer one by now
+            raise
+
+    def go_back(self, serialized: Serialized) -> None:
+        """Writes the learner, which a change that failed has left as it was, if the disk may have it otherwise."""
+        if self._is_ours and (self._ahead or (self._log is not None and self._log.is_uncertain)):
+            with suppress(WriteError):
+                self.checkpoint(serialized)
+
+    def keep(self, entry: bytes) -> None:
+        self._check()
+        assert self._log is not None
+        start = self._log.size
+        self._log.append(entry)
+        self._kept += 1
+        self._spans[threading.get_ident()] = self._log, start, self._log.size
+
+    @contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """If what is done inside fails after it was kept, it is taken back from the log."""
+        me, current = threading.get_ident(), self._log
+        try:
+            yield
+        except BaseException:
+            kept_in, start, end = self._spans.get(me, (self._log, 0, None))
+            if kept_in is not None and kept_in is self._log and kept_in.size == end:
+                kept_in.end(start)
+            elif self._log is not None and (end is not None or current is not self._log):
+                self._ahead = True  # another thread's entry follows, or the learner was written meanwhile
+                self._log.end()
+            raise
+        finally:
+            self._spans.pop(me, None)
+
+    def leave(self, serialized: Serialized) -> None:
+        """Lets others have it. If the log does not tell the truth about the learner, it is written once more."""
+        if not self._is_ours or not self._lock.held:
+            return
+        try:
+            if self.needs_checkpoint:
+                self.checkpoint(serialized)
+            self._check()
+        finally:
+            try:
+                if self._log is not None:
+                    self._log.close()
+            finally:
+                self._lock.release()
+
+    def abandon(self) -> None:
+        """Lets others have it as it is on the disk."""
+        if self._is_ours and self._lock.held:
+            if self._log is not None:
+                self._log.abandon()
+            self._lock.release()
+
+    @property
+    def _is_ours(self) -> bool:
+        """False in a process that was forked from the one that has opened it."""
+        return os.getpid() == self._pid
+
+    def _check(self) -> None:
+        if not self._is_ours:
+            raise WriteError(
+                f"the learner in {self.path} belongs to process {self._pid}, which this one was forked from; "
+                "holdfast.open it after the fork"
+            )
+        if not self._lock.held:
+            raise WriteError(f"the learner in {self.path} is closed; holdfast.open it again")
+        if not self._lock.is_in_place:
+            raise WriteError(
+                f"the folder {self.path} was removed, moved or replaced while it was open: nothing more is learned; "
+                "put it back, or save the learner elsewhere with learner.save(file)"
+            )
+
+    def _clear(self) -> None:
+        """A folder without a learner may hold nothing but what a process left that was killed when it made one."""
+        there = sorted(file for file in self.path.iterdir() if not FolderLock.is_signature(file))
+        for file in there:
+            if _is_left_behind(file):
+                continue
+            if not LOG.fullmatch(file.name) or log.identity_of(file) is None:
+                raise InputError(f"{self.path} is not the folder of a learner: there is {file.name} in it")
+            if file.name != FIRST_LOG or file.stat().st_size != log.HEAD.size:
+                raise CheckpointError(
+                    f"{self.path} has the log {file.name} of a learner, but not the learner itself: bring the file "
+                    f"{LEARNER} back from a copy, or move {file.name} away to begin anew"
+                )
+        for file in there:
+            files.remove(file)
+
+    def _free_place(self) -> Place:
+        numbers = [int(match[1]) for file in self.path.iterdir() if (match := LOG.fullmatch(file.name))]
+        last = max((number for number in numbers if number < MOST_LOGS), default=0)
+        return Place(f"log.{last + 1}", Identity.new(self._id))
+
+    def _remove_others(self, names: set[str]) -> None:
+        """Files of these names, other logs of this learner, and what a killed writer left behind."""
+        assert self._place is not None
+        for file in list(self.path.iterdir()):
+            ours = file.name in names or _is_left_behind(file) or self._is_own_log(file)
+            if ours and file.name != self._place.name:
+                files.remove(file)
+
+    def _is_own_log(self, file: Path) -> bool:
+        if not LOG.fullmatch(file.name):
+            return False
+        identity = log.identity_of(file)
+        return identity is not None and identity.learner == self._id
+
+
+def _is_left_behind(file: Path) -> bool:
+    return LEFT_BEHIND.fullmatch(file.name) is not None and file.is_file()
+
+
+def _stamp(file: Path) -> object:
+    """Another one whenever the file is replaced or written to."""
+    try:
+        stat = file.stat()
+    except OSError:
+        return None
+    return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns

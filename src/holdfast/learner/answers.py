@@ -1,0 +1,84 @@
+"""What a learner answers, from the edition of its last whole step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from holdfast.arguments import real
+from holdfast.errors import InputError, NothingLearned
+from holdfast.learner.versions import Version
+from holdfast.methods.base import Method, Scores
+from holdfast.nets import CosineHead
+from holdfast.samples import Samples, as_tensor
+
+if TYPE_CHECKING:
+    from holdfast.learner import Learner
+
+CHUNK = 256
+
+
+@torch.inference_mode()
+def scores(learner: Learner, x: Samples) -> tuple[Tensor, Sequence[Hashable]]:
+    """Of each class index, -inf for forgotten ones; and the labels behind the indices."""
+    samples = as_tensor(x, learner.sample_template)
+    with torch.autocast(learner.device.type, enabled=False), _reading(learner) as version:
+        seen = version.net.seen
+        if seen == len(version.forgotten):
+            raise NothingLearned("the learner knows no class yet; call observe(x, y) first")
+        scores_of = version.predictor(partial(_predictor, learner))
+        parts = [scores_of(part.to(learner.device)) for part in torch.split(samples, CHUNK)]
+        found = torch.cat(parts).cpu() if len(samples) else torch.empty(0, seen)
+        found[:, list(version.forgotten)] = -torch.inf
+        return found, version.labels
+
+
+def temperature(learner: Learner) -> float:
+    """What turns a score into a cosine similarity."""
+    head = learner.net.head
+    if not isinstance(head, CosineHead) or _from_memory(learner.method):
+        name = type(learner.method).__name__
+        raise InputError(f"only answers of a cosine head tell how similar a class is; {name}(head='cosine') has one")
+    return head.temperature
+
+
+def rejection_threshold(learner: Learner, accept: float) -> float:
+    """The similarity that this share of the samples in memory reaches."""
+    if not 0 < real("accept", accept) < 1:
+        raise InputError(f"accept must be between 0 and 1, not {accept}")
+    with learner.at_rest():
+        held = len(learner.memory)
+        if held == 0:
+            raise NothingLearned("the memory is empty: there is nothing to find a threshold from")
+        parts = np.array_split(np.arange(held), math.ceil(held / CHUNK))
+        reached = [learner.similarity(learner.memory.at(part).x) for part in parts]
+    return float(np.quantile(np.concatenate(reached), 1 - accept))
+
+
+@contextmanager
+def _reading(learner: Learner) -> Iterator[Version]:
+    """Training a net to answer takes turns with learning, because both draw from torch's generator."""
+    trains = _trains(learner.method)
+    turn = learner.at_rest() if trains else nullcontext()
+    with turn, learner.versions.reading(memory=_from_memory(learner.method) and not trains) as version:
+        yield version
+
+
+def _predictor(learner: Learner, version: Version) -> Scores:
+    net = learner.answering_net() if _trains(learner.method) else version.net
+    return learner.method.predictor(net, version.memory)
+
+
+def _from_memory(method: Method) -> bool:
+    return type(method).predictor is not Method.predictor or _trains(method)
+
+
+def _trains(method: Method) -> bool:
+    return type(method).answering_net is not Method.answering_net

@@ -1,0 +1,60 @@
+"""What is done to a learner, as an entry of a log: from the same start, the same deeds lead to the same bits."""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from holdfast.learner.labels import decode, encode
+from holdfast.storage import checkpoint
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    x: Tensor
+    y: list[Hashable]
+    task: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    x: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    ticket: int
+    x: Tensor  # the question may have expired meanwhile
+    y: list[Hashable]
+    task: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    x: Tensor
+    y: list[Hashable]
+
+
+Operation = Observed | Asked | Told | Remembered
+
+
+def to_bytes(operation: Operation) -> bytes:
+    values: checkpoint.Manifest = {"deed": type(operation).__name__}
+    if not isinstance(operation, Asked):
+        values["y"] = [encode(label) for label in operation.y]
+    if isinstance(operation, Observed | Told):
+        values["task"] = operation.task
+    if isinstance(operation, Told):
+        values["ticket"] = operation.ticket
+    return checkpoint.pack({"x": operation.x}, values)
+
+
+def from_bytes(content: bytes) -> Operation:
+    tensors, values = checkpoint.unpack(content)
+    x, kind = tensors["x"], values["deed"]
+    if kind == Asked.__name__:
+        return Asked(x)
+    y = [decode(label) for label in values["y"]]
+    if kind == Remembered.__name__:
+        return Remembered(x, y)
+    return Observed(x, y, values["task"]) if kind == Observed.__name__ else Told(values["ticket"], x, y, values["task"])

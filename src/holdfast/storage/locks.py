@@ -1,0 +1,180 @@
+"""Who is at work on what. A claim ends with its process, however that ends, and tells others which process it is."""
+
+import hashlib
+import os
+import platform
+import re
+import struct
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from weakref import WeakSet
+
+from holdfast.errors import InUse, WriteError
+
+MOST_BYTES = 300  # that say who has a lock
+FLOCK = "qqihh" if sys.platform == "darwin" else "hhqqi"
+
+
+class NameLocks:
+    """Claims on names, as locks on single bytes of one file. They hold between processes, not inside one.
+
+    Where the system has no such locks (Windows), nothing is claimed and nothing refused.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
+
+    def __enter__(self) -> "NameLocks":
+        return self
+
+    def __exit__(self, *how: object) -> None:
+        os.close(self._file)
+
+    def take(self, titles: Mapping[str, str]) -> None:
+        """All names, or none, and the error says by its title which one is taken and by whom."""
+        taken: list[int] = []
+        for name, title in titles.items():
+            place = int.from_bytes(hashlib.sha256(name.encode()).digest()[:7])
+            holder = self._lock(place)
+            if holder is not None:
+                for mine in taken:
+                    self._unlock(mine)
+                raise InUse(title, holder)
+            taken.append(place)
+
+    def _lock(self, place: int) -> int | None:
+        """None, or the process that has it."""
+        if os.name != "posix":
+            return None
+        import fcntl
+
+        while True:
+            try:
+                fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
+                return None
+            except (BlockingIOError, PermissionError):
+                pid = self._holder(place)
+                if pid is not None:
+                    return pid
+
+    def _holder(self, place: int) -> int | None:
+        import fcntl
+
+        lock = {"type": fcntl.F_WRLCK, "whence": os.SEEK_SET, "start": place, "len": 1, "pid": 0}
+        order = ("start", "len", "pid", "type", "whence") if sys.platform == "darwin" else tuple(lock)
+        answer = struct.unpack(FLOCK, fcntl.fcntl(self._file, fcntl.F_GETLK, struct.pack(FLOCK, *map(lock.get, order))))
+        found = dict(zip(order, answer, strict=True))
+        return None if found["type"] == fcntl.F_UNLCK else int(found["pid"])
+
+    def _unlock(self, place: int) -> None:
+        if os.name == "posix":
+            import fcntl
+
+            fcntl.lockf(self._file, fcntl.LOCK_UN, 1, place)
+
+
+class FolderLock:
+    """Held on a folder itself: there is no file to remove, and reading or copying the folder does not free it.
+
+    Where folders cannot be locked (some network file systems), it is on the file that says who has it. Where the
+    system has no such locks (Windows), nothing is refused.
+    """
+
+    NAME = "lock"
+
+    def __init__(self, folder: Path, title: str) -> None:
+        self._name = folder / self.NAME
+        try:
+            self._path, self._handle = self._take(folder)
+        except BlockingIOError:
+            raise InUse(title, *self._holder()) from None
+        except OSError as error:
+            raise WriteError(f"{folder} cannot be locked: {error.strerror}") from error
+        self.held = True
+        _HELD.add(self)
+
+    def sign(self) -> None:
+        """Lets others know who has it, in a file that nothing depends on; not over a file of somebody else's."""
+        with suppress(OSError):
+            if self._name.exists() and not self.is_signature(self._name):
+                return
+            self._name.write_text(f"{os.getpid()} {platform.node()}\n")
+
+    @classmethod
+    def is_signature(cls, file: Path) -> bool:
+        """Whether it is such a file; that of earlier versions is empty."""
+        if file.name != cls.NAME or file.is_symlink() or not file.is_file() or file.stat().st_size > MOST_BYTES:
+            return False
+        return re.fullmatch(rb"(\d+ \S*\n)?", file.read_bytes()) is not None
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether what is locked is still what is there."""
+        try:
+            return self._handle is None or os.path.samestat(os.stat(self._path), os.fstat(self._handle))
+        except OSError:
+            return False
+
+    def release(self) -> None:
+        """In this process. A process that was forked from the one that took it only closes its copy."""
+        if self.held:
+            self.held = False
+            _HELD.discard(self)
+            if self._handle is not None:
+                os.close(self._handle)
+
+    def _take(self, folder: Path) -> tuple[Path, int | None]:
+        if os.name != "posix":
+            return folder, None
+        try:
+            return folder, _flocked(folder, os.O_RDONLY)
+        except BlockingIOError:
+            raise
+        except OSError:
+            return self._name, _flocked(self._name, os.O_RDWR | os.O_CREAT)
+
+    def _holder(self) -> tuple[int | None, str]:
+        """Its process and machine. Who has just taken it may not have said so yet."""
+        for _ in range(20):
+            with suppress(OSError, ValueError):
+                pid, host = self._name.read_text().split()
+                if host != platform.node() or _is_alive(int(pid)):
+                    return int(pid), "" if host == platform.node() else host
+            time.sleep(0.02)
+        return None, ""
+
+
+def _flocked(path: Path, flags: int) -> int:
+    import fcntl
+
+    handle = os.open(path, flags, 0o644)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass
+    return True
+
+
+def _let_go_after_fork() -> None:
+    """A lock that a child has open as well would outlive the parent."""
+    for lock in list(_HELD):
+        lock.release()
+
+
+_HELD: "WeakSet[FolderLock]" = WeakSet()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_let_go_after_fork)

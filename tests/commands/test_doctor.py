@@ -1,0 +1,66 @@
+"""`holdfast doctor` tells what works here, and its exit code whether something does not."""
+
+import json
+import tempfile
+from collections.abc import Iterator
+
+import pytest
+
+from holdfast.commands import doctor
+from holdfast.commands.main import main
+from holdfast.measure import trial
+from holdfast.measure.precision import Precision
+
+NAMES = ["holdfast", "torch", "processor", "threads", "arithmetic", "precision", "update", "answer", "disk", "data"]
+
+
+@pytest.fixture(autouse=True)
+def in_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "ROUNDS", 1)
+    monkeypatch.setattr(doctor, "EXTRAS", {"plots": "matplotlib", "serve": "no_such_module_at_all"})
+
+
+def test_a_line_for_each_thing_and_a_verdict(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[1] for line in lines if line[:2] in ("✓ ", "! ", "· ")][: len(NAMES)] == NAMES
+    assert any("not installed: pip install 'holdfast[serve]'" in line for line in lines)
+    assert lines[-1].startswith("everything that is installed works")
+
+
+def test_the_same_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    by_name = {finding["name"]: finding for finding in found["findings"]}
+    assert by_name["update"]["value"]["seconds"] > 0 and by_name["update"]["value"]["ratio"] > 0
+    assert by_name["arithmetic"]["value"]["threads"] == 1
+    assert found["verdict"]
+
+
+def test_what_crashes_when_it_is_imported_is_found(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def died(*_: object) -> None:
+        raise trial.TrialFailed("it ended with Illegal instruction")
+
+    monkeypatch.setattr(trial, "in_child", died)
+    assert main(["doctor"]) == 1
+    out = capsys.readouterr().out
+    assert "cannot be imported: it ended with Illegal instruction" in out and "does not work: plots" in out
+
+
+def test_a_remembered_precision_that_no_longer_holds_is_worth_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        doctor, "suitable", lambda *_, anew: Precision("float32" if anew else "bf16", "bf16 does not work here")
+    )
+    (finding,) = doctor._precision()
+    assert finding.state == "look" and "remove" in finding.text
+
+
+def test_a_disk_that_cannot_be_written_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(**_: object) -> Iterator[None]:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
+    (finding,) = doctor._disk()
+    assert finding.state == "look" and "Read-only file system" in finding.text

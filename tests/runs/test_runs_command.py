@@ -1,0 +1,133 @@
+"""What leaves a store and what comes into one, by `holdfast runs`."""
+
+import csv
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from holdfast.commands.main import main
+from holdfast.runs.spec import RunSpec
+from holdfast.runs.store import Store
+
+NO_RECORDS: list[tuple[object, str]] = [
+    (5, "holds no records of runs; holdfast runs export --json makes such files"),
+    ({}, "holds no records of runs; holdfast runs export --json makes such files"),
+    ([5], "of number 1, there is no id"),
+    ({"id": "0123"}, "the id is '0123', not 16 hexadecimal digits"),
+    ({"id": "0123456789abcde\0"}, "not 16 hexadecimal digits"),
+    ({"id": "../../etc/passwd"}, "not 16 hexadecimal digits"),
+    ({"status": "over"}, "the status is 'over', neither done nor failed"),
+    ({"acc": None}, "there is no acc"),
+    ({"acc": "much"}, "acc is 'much'"),
+    ({"seed": 2**70}, "seed is 1180591620717411303424"),
+    ({"lr": float("nan")}, "lr is nan"),
+    ({"title": "\ud800"}, "title is '\\ud800'"),
+    ({"evaluations": 7}, "the evaluations are not what they should be"),
+    ({"evaluations": [{"step": 1}]}, "the evaluations are not what they should be"),
+    ({"probes": [{"name": "drift", "step": 1, "value": 0}] * 2}, "the probes are not what they should be"),
+]
+
+
+def exported_record() -> dict[str, object]:
+    spec = RunSpec(stream="fashion", method="er")
+    counts = {"correct": [1], "total": [2]}
+    figures: dict[str, object] = {
+        "acc": 0.5,
+        "aaa": 0.5,
+        "forgetting": None,
+        "train_macs": 1,
+        "memory_bytes": 1.0,
+        "seconds": 1.0,
+    }
+    figures |= {"updates": 1, "fast_path_agreement": 1.0, "tasks": [[0]], "task_ends": [1]}
+    evaluations = [{"step": 1, "seen": 10, "aa": 0.5, **counts, "macs": 1}]
+    about = {"id": "0123456789abcdef", "status": "done", "why": None, "title": "er", "environment": {"torch": "2.6"}}
+    return {**spec.as_json(), **about, **figures, "evaluations": evaluations}
+
+
+@pytest.mark.parametrize(("content", "said"), NO_RECORDS)
+def test_what_is_no_record_is_not_taken_in(
+    content: object, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if isinstance(content, dict) and content:
+        content = [exported_record(), {**exported_record(), "id": "f" * 16, **content}]
+    (tmp_path / "other.json").write_text(json.dumps(content))
+    assert main(["runs", "import", str(tmp_path / "other.json"), "--out", str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert said in error and error.count("\n") == 1
+    assert not (tmp_path / "runs.sqlite").exists()
+
+
+def test_imported_records_that_differ_are_named_and_replace_only_when_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ours, again = exported_record(), {**exported_record(), "seconds": 9.0, "finished": "2001-02-03 04:05:06"}
+    theirs = {**exported_record(), "acc": 0.75, "environment": {"torch": "2.9"}}
+    files = {name: tmp_path / f"{name}.json" for name in ("ours", "again", "theirs")}
+    for name, record in {"ours": ours, "again": again, "theirs": theirs}.items():
+        files[name].write_text(json.dumps([record]))
+    run = ["runs", "import", "--out", str(tmp_path)]
+    store = Store(tmp_path / "runs.sqlite")
+    assert main([*run, str(files["ours"]), str(files["again"])]) == 0
+    assert capsys.readouterr() == ("1 runs taken in, 1 were there already\n", "")
+    unlike = "0123456789abcdef er seed 0: Acc 50.0 % here and Acc 75.0 % there (torch 2.6 and 2.9)"
+    assert main([*run, str(files["theirs"])]) == 0
+    assert capsys.readouterr() == (
+        "0 runs taken in, 0 were there already, 1 differ from those here\n",
+        f"holdfast: {unlike}, left as it is; --replace takes the other one\n",
+    )
+    assert store.record("0123456789abcdef")["acc"] == 0.5
+    assert main([*run, "--replace", str(files["theirs"])]) == 0
+    assert f"holdfast: {unlike}, replaced\n" == capsys.readouterr().err
+    assert store.record("0123456789abcdef")["acc"] == 0.75
+
+
+def test_cells_of_a_table_are_no_formulas(tmp_path: Path) -> None:
+    formula = '=HYPERLINK("http://example.org")'
+    (tmp_path / "r.json").write_text(json.dumps([{**exported_record(), "title": formula, "aaa": -0.5, "net": "@x"}]))
+    at = ["--out", str(tmp_path)]
+    assert main(["runs", "import", str(tmp_path / "r.json"), *at]) == 0
+    assert main(["runs", "export", "--csv", str(tmp_path / "r.csv"), "--json", str(tmp_path / "r.json"), *at]) == 0
+    with open(tmp_path / "r.csv", newline="") as file:
+        (row,) = csv.DictReader(file)
+    assert (row["title"], row["net"], row["aaa"]) == (f"'{formula}", "'@x", "-0.5")
+    assert json.loads((tmp_path / "r.json").read_text())[0]["title"] == formula
+
+
+def test_what_a_terminal_takes_for_a_command_is_not_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "r.json").write_text(json.dumps([{**exported_record(), "title": "er\x1b[2J\nseed"}]))
+    assert main(["runs", "import", str(tmp_path / "r.json"), "--out", str(tmp_path)]) == 0
+    assert main(["runs", "list", "--out", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    assert "er�[2J�seed" in shown and len(shown.splitlines()) == 4
+
+
+def test_of_a_damaged_store_what_is_sound_is_listed_and_the_rest_can_be_removed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sound, damaged = "0" * 16, "f" * 16
+    (tmp_path / "r.json").write_text(json.dumps([{**exported_record(), "id": run} for run in (sound, damaged)]))
+    at = ["--out", str(tmp_path)]
+    assert main(["runs", "import", str(tmp_path / "r.json"), *at]) == 0
+    with sqlite3.connect(tmp_path / "runs.sqlite") as db:
+        db.execute("UPDATE runs SET acc = 0.6 WHERE id = ?", (damaged,))
+    db.close()
+    capsys.readouterr()
+    for words in (
+        ["list"],
+        ["list", "--where", "acc=0.5"],
+        ["show", damaged],
+        ["export", "--csv", str(tmp_path / "r.csv")],
+    ):
+        assert main(["runs", *words, *at]) == 2
+        shown = capsys.readouterr()
+        assert f"damaged where it has {damaged}: holdfast runs rm" in shown.err and shown.err.count("\n") == 1
+        assert (sound[:8] in shown.out) == (words[0] == "list")
+    assert not (tmp_path / "r.csv").exists()
+    assert main(["runs", "show", sound, *at]) == 0
+    assert main(["runs", "rm", damaged, *at]) == 0
+    assert main(["runs", "import", str(tmp_path / "r.json"), *at]) == 0
+    assert main(["runs", "list", *at]) == 0
+    assert "2 runs" in capsys.readouterr().out
