@@ -15,6 +15,7 @@ run: $(RUNS)
 test: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
 	$(BIN)/mypy
 	$(BIN)/pytest -n 2 --dist worksteal --durations 10
 

@@ -30,10 +30,10 @@ class Life:
 
     process: BaseProcess
     messages: Connection
-    begun_with: int  # deeds
+    begun_with: int  # operations
 
     def end(self, how: signal.Signals) -> int:
-        """How many deeds it had acknowledged."""
+        """How many operations it had acknowledged."""
         assert self.process.pid is not None
         os.kill(self.process.pid, how)
         acknowledged = self.begun_with
@@ -95,7 +95,7 @@ def learners_killed(effort: int) -> Iterator[str | None]:
         for _ in range(10 * effort):
             with life(Path(name)) as one:
                 begun = one.begun_with
-                yield None if begun - acknowledged in (0, 1) else f"{acknowledged} deeds acknowledged, {begun} there"
+                yield None if begun - acknowledged in (0, 1) else f"{acknowledged} operations acknowledged, {begun} there"
                 time.sleep(rng.random() / 10)
                 acknowledged = one.end(signal.SIGKILL)
         yield flaw_at_the_end(Path(name), acknowledged)
@@ -142,9 +142,9 @@ def flaw_at_the_end(folder: Path, acknowledged: int, more: int = 10) -> str | No
     with durable_learner.opened(folder) as learner:
         done = learner.step + learner.pending.asked
         if done - acknowledged not in (0, 1):
-            return f"{acknowledged} deeds acknowledged, {done} there"
+            return f"{acknowledged} operations acknowledged, {done} there"
         while done % 8 == 7 or more > 0:  # erasing may be done where the deed it belongs to is not
             done, more = operation(learner), more - 1
     while same.step + same.pending.asked < done:
         operation(same)
-    return None if same.state_hash() == learner.state_hash() else f"after {done} deeds it is another learner"
+    return None if same.state_hash() == learner.state_hash() else f"after {done} operations it is another learner"

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from holdfast import methods
 from holdfast.commands.main import parser
 from holdfast.learner import learner
 from holdfast.methods import METHODS, find
-from holdfast.runs.spec import parse_method
 
 README = Path(__file__).parents[1] / "README.md"
 TEXT = README.read_text()
@@ -39,7 +39,7 @@ def test_every_command_is_understood() -> None:
     for words in commands:
         options = parser().parse_args(words)
         for method in getattr(options, "method", None) or []:
-            find(parse_method(method)[0])
+            find(methods.parse(method)[0])
 
 
 def test_the_table_has_every_method() -> None:

@@ -172,10 +172,10 @@ def test_a_learner_that_lost_a_deed_or_did_another_is_noticed(tmp_path: Path) ->
         for _ in range(4):
             done = learners.operation(learner)
     assert learners.flaw_at_the_end(tmp_path, done, more=0) is None
-    assert learners.flaw_at_the_end(tmp_path, done + 1, more=0) == "5 deeds acknowledged, 4 there"
+    assert learners.flaw_at_the_end(tmp_path, done + 1, more=0) == "5 operations acknowledged, 4 there"
     with durable_learner.opened(tmp_path) as learner:
         learner.observe(*durable_learner.batch(30))
-    assert learners.flaw_at_the_end(tmp_path, done + 1, more=0) == "after 5 deeds it is another learner"
+    assert learners.flaw_at_the_end(tmp_path, done + 1, more=0) == "after 5 operations it is another learner"
 
 
 def test_what_grows_is_noticed() -> None:

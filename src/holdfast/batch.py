@@ -1,9 +1,15 @@
+"""Samples on their way through a step."""
+
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from holdfast.nets import Net
+if TYPE_CHECKING:
+    from holdfast.nets import Net
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +29,7 @@ class Task:
         """Classes below it are those of earlier tasks."""
         return self.starts[-1]
 
-    def without(self, label: int) -> "Task":
+    def without(self, label: int) -> Task:
         """The same, with a teacher that has never known the class."""
         if self.teacher is None or label >= self.teacher.seen:
             return self

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from holdfast.commands.main import main
-from holdfast.commands.paper import ARTIFACTS
+from holdfast.paper.artifacts import ARTIFACTS
 from holdfast.paper.figures import FIGURES
 from holdfast.paper.published import cells
 from holdfast.paper.sections import by_seed

@@ -2,9 +2,9 @@ from typing import Any
 
 import pytest
 
+from holdfast import methods
 from holdfast.methods import make
 from holdfast.paper.published import NUMBERS, Published, cells, place, published
-from holdfast.runs.spec import parse_method
 
 CIFAR10: dict[str, Any] = {"dataset": "cifar10"}
 CIFAR100: dict[str, Any] = {"dataset": "cifar100", "memory": 100}
@@ -124,7 +124,7 @@ def test_no_cell_hides_another() -> None:
 
 @pytest.mark.parametrize("method", sorted({cell["method"] for _, cell in ALL}))
 def test_methods_are_ours(method: str) -> None:
-    name, options = parse_method(method)
+    name, options = methods.parse(method)
     make(name, options)
     assert list(options) == sorted(options)
 

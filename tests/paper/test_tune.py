@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 
 import holdfast
 from holdfast.commands.main import main, parser
-from holdfast.commands.paper import ARTIFACTS
 from holdfast.commands.tune import Search, searches
 from holdfast.datasets import LOADERS
 from holdfast.datasets.base import Dataset, validation_split
 from holdfast.datasets.embedded import fashion
 from holdfast.errors import InputError
+from holdfast.paper.artifacts import ARTIFACTS
 from holdfast.paper.setting import PICKS, HyperParameters, Setting
 from holdfast.runs.spec import RunSpec, code_hash
 from holdfast.runs.store import Store
@@ -275,7 +275,7 @@ def test_test_samples_are_never_touched(tmp_path: Path, monkeypatch: pytest.Monk
     whole = fashion()
     x, y = Untouchable(whole.test_x), Untouchable(whole.test_y)
     poisoned = dataclasses.replace(whole, test_x=x, test_y=y)  # type: ignore[arg-type]
-    monkeypatch.setattr("holdfast.commands.run.Local", Here)
+    monkeypatch.setattr("holdfast.commands.execution.Local", Here)
     found = []
     for name, dataset in (("whole", whole), ("poisoned", poisoned)):
         monkeypatch.setitem(LOADERS, "fashion", partial(_given, dataset))

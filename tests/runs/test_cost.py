@@ -2,18 +2,19 @@ from pathlib import Path
 
 import pytest
 
+from holdfast import methods
 from holdfast.commands.cost import estimate
 from holdfast.commands.main import main
 from holdfast.methods import METHODS
 from holdfast.runs.run import run
-from holdfast.runs.spec import RunSpec, parse_method
+from holdfast.runs.spec import RunSpec
 
 OPTIONS = ["er-aml:fetch=incoming-first", "ss-il:distil=true", "gdumb:query=retrain,rounds=4", "scr:views=1"]
 
 
 @pytest.mark.parametrize("method", [*(name for name in METHODS if name != "gdumb"), "gdumb:rounds=4", *OPTIONS])
 def test_what_a_run_would_cost_is_what_it_costs(method: str, npz: str, tmp_path: Path) -> None:
-    name, options = parse_method(method)
+    name, options = methods.parse(method)
     spec = RunSpec(stream=npz, method=name, options=options, memory=4, eval_every=3, lr=0.001)
     ledger, record = estimate(spec, tmp_path), run(spec, tmp_path)
     assert {**ledger.macs, "evaluation": 0} == {**record["macs"], "evaluation": 0}

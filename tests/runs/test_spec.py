@@ -2,8 +2,9 @@ from pathlib import Path
 
 import pytest
 
+from holdfast import methods
 from holdfast.errors import InputError
-from holdfast.runs.spec import RunSpec, parse_method
+from holdfast.runs.spec import RunSpec
 from holdfast.runs.store import Store
 from holdfast.seeds import generator
 
@@ -18,13 +19,13 @@ from holdfast.seeds import generator
     ],
 )
 def test_methods_as_written_on_the_command_line(text: str, name: str, options: dict[str, str]) -> None:
-    assert parse_method(text) == (name, options)
+    assert methods.parse(text) == (name, options)
 
 
 @pytest.mark.parametrize("text", ["er:replay=", "er:=3", "er:replay=3,", "er:replay=3,head"])
 def test_broken_options(text: str) -> None:
     with pytest.raises(InputError, match="option=value"):
-        parse_method(text)
+        methods.parse(text)
 
 
 @pytest.mark.parametrize(

@@ -163,7 +163,7 @@ INTERRUPTED = """
 import os, signal, sys, threading, time
 from pathlib import Path
 from holdfast.commands.main import main
-from holdfast.runs import local
+from holdfast.runs.backends import local
 
 def context():
     found = local.multiprocessing.get_context("forkserver")
@@ -230,10 +230,10 @@ def test_where_no_process_can_start_it_ends_at_once(npz: str, tmp_path: Path) ->
 HOLD = """
 import sys, time
 from pathlib import Path
-from holdfast.storage.locks import Claims
+from holdfast.storage.locks import NameLocks
 from holdfast.commands.main import main
 
-claims = Claims(Path(sys.argv[1]))
+claims = NameLocks(Path(sys.argv[1]))
 claims.take({sys.argv[2]: "the second"})
 print("held", flush=True)
 time.sleep(600)

@@ -16,7 +16,6 @@ from holdfast.learner.state import restored
 from holdfast.memory import Memory
 from holdfast.methods import Method
 from holdfast.nets import NETS, default_net, recipe
-from holdfast.runs.spec import parse_method
 from holdfast.storage import checkpoint
 
 MANY_ROWS = 8  # matrix products of fewer rows may add up in another order
@@ -61,7 +60,7 @@ def new_learner(
     """A learner for samples of this shape. An encoder or a memory is copied: the caller's stays as it is."""
     if not isinstance(method, str | Method):
         raise InputError(f"method must be a name such as 'er-ace' or a Method such as ERACE(), not {method!r}")
-    chosen = method if isinstance(method, Method) else methods.make(*parse_method(method))
+    chosen = method if isinstance(method, Method) else methods.make(*methods.parse(method))
     if chosen.needs_task_ids:
         raise InputError(f"{method} needs task ids, which only holdfast.Learner can be told: observe(x, y, task=...)")
     if chosen.iid_batches:

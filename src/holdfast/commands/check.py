@@ -1,17 +1,22 @@
 """`holdfast check`: every promise, one line each."""
 
+import argparse
 import traceback
 
 import torch
 
 from holdfast import checks, methods
 from holdfast.report.terminal import terminal
-from holdfast.runs.spec import parse_method
 
 
-def check(text: str) -> int:
+def describe(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("method", metavar="NAME[:option=value,...]", help="a method, or file.py:Class")
+    parser.set_defaults(command=check)
+
+
+def check(options: argparse.Namespace) -> int:
     torch.set_num_threads(1)
-    method = methods.make(*parse_method(text))
+    method = methods.make(*methods.parse(options.method))
     console = terminal(highlight=False, soft_wrap=True)
     failed = 0
     for promise in checks.ALL:

@@ -8,7 +8,8 @@ import torch
 from rich.progress import Progress, TextColumn
 from torch import Tensor, nn
 
-from holdfast.commands.run import chosen
+from holdfast.commands.execution import chosen
+from holdfast.commands.options import add_setting
 from holdfast.datasets.get import data_root
 from holdfast.learner import Learner
 from holdfast.measure.ledger import Ledger
@@ -65,6 +66,14 @@ def _book_query(learner: Learner, ledger: Ledger, known: dict[tuple[int, int], i
         known[size] = ledger.macs["query"] - before
     else:
         ledger.macs["query"] += known[size]
+
+
+def describe(parser: argparse.ArgumentParser) -> None:
+    add_setting(parser)
+    parser.add_argument(
+        "--data", metavar="DIR", help="where datasets lie (default $HOLDFAST_DATA, or the user's cache)"
+    )
+    parser.set_defaults(command=cost, seeds=1)
 
 
 def cost(options: argparse.Namespace) -> int:

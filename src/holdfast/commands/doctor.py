@@ -22,10 +22,10 @@ from torch.nn import functional as F
 
 import holdfast
 from holdfast import machine
-from holdfast.commands.run import cores
 from holdfast.datasets import listing
 from holdfast.datasets.get import data_root
 from holdfast.learner import Learner
+from holdfast.machine import cores
 from holdfast.measure import precision, trial
 from holdfast.measure.inference import BATCH, suitable
 from holdfast.methods import ERACE
@@ -58,6 +58,12 @@ class Finding:
     text: str
     state: State = "right"
     value: Any = None
+
+
+def describe(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="the same for programs")
+    parser.add_argument("--data", metavar="DIR", help="where datasets lie")
+    parser.set_defaults(command=doctor)
 
 
 def doctor(options: argparse.Namespace) -> int:

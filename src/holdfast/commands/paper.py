@@ -9,17 +9,17 @@ from pathlib import Path
 
 from rich.console import Console
 
-from holdfast.commands.run import do_missing, say_what_is_missing, terminal_for
+from holdfast.commands.execution import do_missing, say_what_is_missing, terminal_for
+from holdfast.commands.options import add_execution
 from holdfast.commands.runs import opened
 from holdfast.datasets.get import data_root
 from holdfast.errors import InputError, UnknownName
 from holdfast.paper import tuned
+from holdfast.paper.artifacts import ARTIFACTS, badges
 from holdfast.paper.estimate import estimate
 from holdfast.paper.figure import PaperFigure
-from holdfast.paper.figures import FIGURES
 from holdfast.paper.setting import Setting
 from holdfast.paper.table import PaperTable
-from holdfast.paper.tables import TABLES
 from holdfast.runs.grid import check_number
 from holdfast.runs.identity import RecordIndex, kind
 from holdfast.runs.spec import RunSpec
@@ -28,8 +28,20 @@ from holdfast.runs.sweep import Sweep
 from holdfast.storage import files
 from holdfast.streams.named import OPTIONS
 
-ARTIFACTS: dict[str, PaperTable | PaperFigure] = {**TABLES, **FIGURES}
 MINIATURE = "A miniature on the embedded images: its numbers are not to be compared with the published ones."
+
+
+def describe(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("names", nargs="+", metavar="NAME", help="T1 to T9, F1 to F10, all, or list")
+    add("--seeds", type=int, default=3, metavar="N", help="seeds 0 to N-1 (default 3; the paper has 10)")
+    add("--only", action="append", default=[], metavar="FIELD=VALUE", help="as method=er-ace,memory=20,dataset=cifar10")
+    add("--quick", action="store_true", help="a miniature on the embedded data: minutes instead of days")
+    add("--estimate", action="store_true", help="say how long it would take here, and do nothing")
+    add("--render", action="store_true", help="run nothing: what is in the store, with the rest as missing")
+    add("--tuned", action="store_true", help="with what holdfast tune has chosen, not with the authors' picks")
+    add_execution(parser)
+    parser.set_defaults(command=paper)
 
 
 def paper(options: argparse.Namespace) -> int:
@@ -95,11 +107,6 @@ def _store(options: argparse.Namespace) -> Store:
     if store.file.exists():
         store.open()
     return store
-
-
-def badges(*, tuned: bool, miniature: bool) -> list[str]:
-    """What sets a table or figure apart from the one that has the paper's own settings."""
-    return ["tuned"] * tuned + ["miniature"] * miniature
 
 
 def _list() -> int:

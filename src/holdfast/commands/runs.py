@@ -7,12 +7,43 @@ import io
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
+from holdfast.commands.options import folder
 from holdfast.errors import InputError, UnknownName
 from holdfast.report.tables import listing
 from holdfast.runs.exported import difference, read
 from holdfast.runs.store import Record, Store
 from holdfast.storage import files
+
+
+def describe(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True, parser_class=type(parser))
+    listed = actions.add_parser("list", help="one line a run")
+    shown = actions.add_parser("show", help="everything about a run")
+    exported = actions.add_parser("export", help="as a table for other programs")
+    imported = actions.add_parser("import", help="take in what another store has exported")
+    saved = actions.add_parser("save", help="the learner that a run has trained, as a file for Learner.load")
+    removed = actions.add_parser("rm", help="remove runs")
+    functions = {listed: show_list, shown: show, exported: export, imported: take_in, saved: save, removed: remove}
+    for action, function in functions.items():
+        action.set_defaults(command=function)
+        action.add_argument(
+            "--out", type=folder, default=Path("holdfast-runs"), metavar="DIR", help="as in holdfast run"
+        )
+    for action in (listed, exported):
+        which = "only those: field=value,field=value, as method=er-ace,seed=0"
+        action.add_argument("--where", action="append", default=[], metavar="FIELD=VALUE", help=which)
+    for action in (shown, saved):
+        action.add_argument("id", help="a run's id, or the beginning of it")
+    saved.add_argument("file", type=Path, metavar="FILE", help="- is stdout")
+    removed.add_argument("ids", nargs="+", metavar="id", help="a run's id, or the beginning of it")
+    exported.add_argument("--csv", type=Path, metavar="FILE", help="- is stdout, as for the others")
+    exported.add_argument("--parquet", type=Path, metavar="FILE")
+    exported.add_argument("--json", type=Path, metavar="FILE", help="whole records, for holdfast runs import")
+    imported.add_argument("--replace", action="store_true", help="where numbers differ, the imported ones count")
+    imported.add_argument("files", nargs="+", type=Path, metavar="FILE.json")
+    exported.add_argument("--evaluations", action="store_true", help="one row an evaluation instead of one a run")
 
 
 def opened(options: argparse.Namespace) -> Store:

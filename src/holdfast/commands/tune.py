@@ -11,11 +11,12 @@ from rich import box
 from rich.table import Table
 
 import holdfast
-from holdfast.commands.paper import ARTIFACTS
-from holdfast.commands.run import do_missing, say_what_is_missing, terminal_for
+from holdfast.commands.execution import do_missing, say_what_is_missing, terminal_for
+from holdfast.commands.options import add_execution
 from holdfast.errors import InputError, UnknownName
 from holdfast.methods import METHODS
 from holdfast.paper import tuned
+from holdfast.paper.artifacts import ARTIFACTS
 from holdfast.paper.setting import PICKS, SAME_PICK_AS, HyperParameters, Setting
 from holdfast.report.statistics import show
 from holdfast.runs.grid import check_number
@@ -103,6 +104,18 @@ class Tried:
             "failed": self.failed,
             "accuracies": {f"M = {m}": {row["id"]: row["acc"] for row in rows} for m, rows in self.rows.items()},
         }
+
+
+def describe(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--dataset", default="cifar10", metavar="NAME", help="cifar10 (default), cifar100 or mini-imagenet")
+    add("--method", action="append", metavar="NAME", help="repeatable (default: all that the paper has there)")
+    add("--augment", action="store_true", help="random crops and flips")
+    add("--memory", action="append", type=int, metavar="M", help="samples a class; repeatable (default: the paper's)")
+    add("--seeds", type=int, default=3, metavar="N", help="seeds 0 to N-1 (default 3)")
+    add("--quick", action="store_true", help="a miniature on the embedded data: seconds instead of days")
+    add_execution(parser)
+    parser.set_defaults(command=tune)
 
 
 def tune(options: argparse.Namespace) -> int:

@@ -94,7 +94,7 @@ class DurableLearner(Learner):
     A change that cannot be written does not happen; questions are answered all the same.
     """
 
-    _folder: Folder | None = None  # none while the deeds of an earlier process are repeated
+    _folder: Folder | None = None  # none while the operations of an earlier process are repeated
 
     def checkpoint(self) -> None:
         """Writes the learner as it is; the log of changes starts anew."""

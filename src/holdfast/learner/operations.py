@@ -1,4 +1,4 @@
-"""What is done to a learner, as an entry of a log: from the same start, the same deeds lead to the same bits."""
+"""What is done to a learner, as an entry of a log: from the same start, the same operations lead to the same bits."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass

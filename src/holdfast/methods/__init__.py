@@ -47,6 +47,7 @@ __all__ = [
     "find",
     "identity",
     "make",
+    "parse",
 ]
 
 METHODS: dict[str, type[Method]] = {
@@ -100,6 +101,18 @@ def make(name: str, options: Mapping[str, str] | None = None) -> Method:
         return method(**values)
     except TypeError as error:
         raise InputError(f"method {name}: {error}") from error
+
+
+def parse(text: str) -> tuple[str, dict[str, str]]:
+    """NAME[:option=value,...] or file.py:Class[:option=value,...]"""
+    name, options = text, ""
+    if ":" in text and "=" in text.rpartition(":")[2]:
+        name, _, options = text.rpartition(":")
+    pairs = [item.partition("=") for item in options.split(",")] if options else []
+    for key, equals, value in pairs:
+        if not key or not equals or not value:
+            raise InputError(f"method {text!r}: options are written option=value,option=value")
+    return name, {key: value for key, _, value in pairs}
 
 
 def _parse(option: str, text: str, kind: Any) -> Any:

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 import torch
 
-from holdfast.commands.run import cores
+from holdfast.machine import cores
 from holdfast.methods.gdumb import GDumb
 from holdfast.report.live import clock
 from holdfast.runs.plan import Plan, plan

@@ -4,8 +4,8 @@ import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from holdfast.commands.paper import ARTIFACTS, badges
 from holdfast.paper import tuned
+from holdfast.paper.artifacts import ARTIFACTS, badges
 from holdfast.paper.figure import PaperFigure
 from holdfast.paper.setting import Picks, Setting
 from holdfast.paper.table import MEASURES, Cell, PaperTable

@@ -1,41 +1,24 @@
-"""`holdfast report`: all that a store holds on one page, which takes neither a network nor the datasets."""
+"""One page that takes neither a network nor the datasets."""
 
-import argparse
-import importlib.util
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import holdfast
 from holdfast import methods
-from holdfast.commands.runs import opened
-from holdfast.errors import HoldfastError, InputError
-from holdfast.paper import tuned
-from holdfast.paper.sections import InStore, Section, sections
+from holdfast.errors import HoldfastError
 from holdfast.report.figures import COLOURS, OTHER_COLOURS
-from holdfast.report.settings import chart, curves, settings
-from holdfast.runs.store import Record, Store
-from holdfast.storage import files
+from holdfast.report.settings import chart, curves
+from holdfast.runs.store import Record
 
-RECORDS_AT_HAND = 128  # whole records are large: many evaluations, each with counts per class
 PALETTE = [colour.removeprefix("#") for colour in (*COLOURS.values(), *OTHER_COLOURS)]
 FOLDER = Path(__file__).parent
 
 
-def report(options: argparse.Namespace) -> int:
-    if importlib.util.find_spec("jinja2") is None:
-        raise InputError("a report needs jinja2: pip install 'holdfast[report]'")
-    file = options.out / "report.html"
-    files.write(file, page(opened(options), options.out).encode())
-    print(f"report: {file}")
-    return 0
-
-
-def page(store: Store, folder: Path) -> str:
-    """`folder` has the store, and what was tuned, if anything."""
+def render(content: Mapping[str, Any], name: str) -> str:
+    """The page as HTML, with everything that it needs inside."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
@@ -47,53 +30,12 @@ def page(store: Store, folder: Path) -> str:
     )
     environment.filters["drawing"] = drawing
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
-    with store.kept_open():
-        content = _content(store, folder)
     parts = {part: (FOLDER / f"page.{part}").read_text(encoding="utf-8") for part in ("css", "js")}
-    about = {"name": folder.resolve().name, "version": holdfast.__version__}
+    about = {"name": name, "version": holdfast.__version__}
     return environment.get_template("page.html").render(**content, **parts, **about, palette=PALETTE)
 
 
-def _content(store: Store, folder: Path) -> dict[str, Any]:
-    load = lru_cache(RECORDS_AT_HAND)(store.record)
-    found, runs, details = InStore(load), [], {}
-    for row in store.rows():
-        record = load(row["id"])
-        runs.append(row)
-        details[row["id"]] = _details(record)
-        if row["status"] == "done":
-            found.add(row)
-    seeds = {run["id"]: run["seed"] for run in runs}
-    paper = sections(found, seeds, quick=False)
-    of_own_choice = sections(found, seeds, quick=False, picks=tuned.picks(folder, miniature=False))
-    miniatures = sections(found, seeds, quick=True)
-    miniatures += sections(found, seeds, quick=True, picks=tuned.picks(folder, miniature=True))
-    of_paper = {run for section in (*paper, *of_own_choice, *miniatures) for run in section.runs}
-    others = [run for run in runs if run["status"] == "done" and run["id"] not in of_paper]
-    views = settings(others, load)
-    return {
-        "paper": paper,
-        "tuned": of_own_choice,
-        "miniatures": miniatures,
-        "verdicts": _verdicts(paper),
-        "settings": views,
-        "runs": runs,
-        "failed": [run for run in runs if run["status"] == "failed"],
-        "data": {"runs": details, "charts": [view.charts for view in views]},
-    }
-
-
-def _verdicts(paper: Sequence[Section]) -> dict[str, int]:
-    """How many published numbers ours agree with."""
-    counts = {"within": 0, "beyond": 0, "open": 0, "missing": 0}
-    for cell in (cell for section in paper for column in section.columns for _, cells in column.rows for cell in cells):
-        if cell.paper is not None:
-            said = next((word for word in ("within", "beyond") if word in cell.verdict), "open")
-            counts[said if cell.values else "missing"] += 1
-    return counts
-
-
-def _details(record: Record) -> dict[str, Any]:
+def details(record: Record) -> dict[str, Any]:
     """What is to be seen of a run: groups of names and values, and its curve."""
     of_spec = (
         "stream",

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import InputError
-from holdfast.report.statistics import show
 from holdfast.runs.schema import FIELDS
 from holdfast.runs.spec import RunSpec
 from holdfast.runs.store import Record
@@ -58,7 +57,7 @@ def _measured(record: Record) -> Record:
 
 
 def _outcome(record: Record) -> str:
-    return "failed" if record["status"] == "failed" else f"Acc {show([record['acc']])} %"
+    return "failed" if record["status"] == "failed" else f"Acc {100 * record['acc']:.1f} %"
 
 
 def _flaws(record: Any) -> Iterator[str]:

@@ -7,8 +7,9 @@ import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from holdfast import methods
 from holdfast.errors import InputError, UnknownName
-from holdfast.runs.spec import RunSpec, parse_method
+from holdfast.runs.spec import RunSpec
 
 MOST_RUNS = 100_000  # of one command
 MOST_BYTES = 2**16  # of a grid
@@ -113,5 +114,5 @@ def _values(name: str, given: Any) -> list[Any]:
 
 
 def _spec(method: str, eval: str, probe: str, **rest: Any) -> RunSpec:
-    name, options = parse_method(method)
+    name, options = methods.parse(method)
     return RunSpec(method=name, options=options, eval_mode=eval, probe=tuple(filter(None, probe.split(","))), **rest)

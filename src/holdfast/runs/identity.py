@@ -8,7 +8,7 @@ from pathlib import Path
 from holdfast import datasets, methods
 from holdfast.errors import HoldfastError
 from holdfast.nets import default_net
-from holdfast.runs.spec import RunSpec, parse_method
+from holdfast.runs.spec import RunSpec
 from holdfast.runs.store import Record
 from holdfast.streams.named import TASKS, parse
 
@@ -54,7 +54,7 @@ def kind(spec: RunSpec) -> Hashable:
     return (
         (stream.kind, stream.path, frozenset(options - set(usual.items()))),
         _method(spec.method, spec.options),
-        _method(*parse_method(spec.start)) if spec.start else None,
+        _method(*methods.parse(spec.start)) if spec.start else None,
         spec.net or _default_nets().get(stream.kind),
         (spec.memory, spec.lr, spec.augment, spec.eval_every, spec.eval_mode),
     )

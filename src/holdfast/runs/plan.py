@@ -17,7 +17,7 @@ from holdfast.measure.precision import Name
 from holdfast.measure.probes import PROBES
 from holdfast.methods import FineTuning, Method
 from holdfast.nets import NETS, default_net
-from holdfast.runs.spec import RunSpec, parse_method
+from holdfast.runs.spec import RunSpec
 from holdfast.streams import Source, Stream
 
 
@@ -82,7 +82,7 @@ def plan(spec: RunSpec, source: Source) -> Plan:
     if net not in NETS:
         raise UnknownName("net", net, NETS)
     _try(net, shape)
-    start = methods.make(*parse_method(spec.start)) if spec.start else method
+    start = methods.make(*methods.parse(spec.start)) if spec.start else method
     if start is not method and (not source.has_tasks or start.head != method.head):
         raise InputError(f"--start {spec.start}: it takes a stream with tasks, and a method with the same head")
     _check_stored(spec, start, method)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.arguments import LEARNING_RATES, real, whole
-from holdfast.errors import HoldfastError, InputError
+from holdfast.errors import HoldfastError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,18 +57,6 @@ def _is_told_the_task(method: str) -> bool:
     from holdfast.methods import find
 
     return find(method).needs_task_ids
-
-
-def parse_method(text: str) -> tuple[str, dict[str, str]]:
-    """NAME[:option=value,...] or file.py:Class[:option=value,...]"""
-    name, options = text, ""
-    if ":" in text and "=" in text.rpartition(":")[2]:
-        name, _, options = text.rpartition(":")
-    pairs = [item.partition("=") for item in options.split(",")] if options else []
-    for key, equals, value in pairs:
-        if not key or not equals or not value:
-            raise InputError(f"method {text!r}: options are written option=value,option=value")
-    return name, {key: value for key, _, value in pairs}
 
 
 def command() -> str:

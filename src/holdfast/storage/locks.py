@@ -19,7 +19,7 @@ FLOCK = "qqihh" if sys.platform == "darwin" else "hhqqi"
 
 
 class NameLocks:
-    """Claims on names, as locks on single bytes of one file. They hold between processes, not inside one.
+    """Locks on names, as locks on single bytes of one file. They hold between processes, not inside one.
 
     Where the system has no such locks (Windows), nothing is claimed and nothing refused.
     """

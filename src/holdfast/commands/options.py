@@ -1,0 +1,43 @@
+"""What several commands are told alike. Light: asking for help loads nothing heavy."""
+
+import argparse
+from pathlib import Path
+
+
+def folder(text: str) -> Path:
+    if not text:
+        raise argparse.ArgumentTypeError("name a folder")
+    return Path(text)
+
+
+def add_setting(command: argparse.ArgumentParser) -> None:
+    """The choices that decide what a run computes; their defaults are those of the grid."""
+    streams = "fashion (embedded, default), cifar10, cifar100, mini-imagenet, folder:PATH, arrays:FILE.npz"
+    add = command.add_argument
+    options = "tasks, batch, order=split|iid|blurry|given, distinct, share, rehearsal, first, holdout, size"
+    add("--stream", metavar="NAME", help=f"{streams}; options after a colon, as in cifar10:tasks=10: {options}")
+    add("--method", action="append", metavar="NAME[:option=value,...]", help="a method, or file.py:Class; repeatable")
+    add("--memory", type=int, metavar="M", help="samples a class in memory (default 5)")
+    add("--net", metavar="NAME", help="slim-resnet18, small-cnn or mlp (default: what suits the samples)")
+    add("--eval-every", type=int, metavar="K", help="evaluate every K updates (default 10)")
+
+
+def add_execution(command: argparse.ArgumentParser) -> None:
+    """How runs are done, which changes nothing in what they find."""
+    out = "where records and pictures go; runs that are there already are not repeated (default holdfast-runs)"
+    add = command.add_argument
+    add("--jobs", type=int, metavar="N", help="runs at a time (default: one a core)")
+    add("--out", type=folder, default=Path("holdfast-runs"), metavar="DIR", help=out)
+    add("--fresh", action="store_true", help="repeat runs even if their records are there")
+    add("--retry-failed", action="store_true", help="repeat runs that failed")
+    add("--snapshot-every", type=float, default=60, metavar="SECONDS", help="a stopped run goes on from there (60)")
+    add("--keep-learners", action="store_true", help="keep what was trained, for holdfast runs save")
+    add("--json", type=Path, metavar="FILE", help="also write all records of this command into one file; - is stdout")
+    add("--log", action="append", default=[], metavar="LOGGER", help="also to tensorboard, mlflow or wandb; repeatable")
+    add("--backend", choices=("local", "ray"), default="local", help="processes on this machine, or a Ray cluster")
+    add("--address", metavar="auto|HOST:PORT", help="of the Ray cluster (default: one of its own on this machine)")
+    add("--cpus-per-run", type=float, metavar="N", help="of the Ray cluster (default 1)")
+    add("--gpus-per-run", type=float, metavar="N", help="of the Ray cluster (default 0)")
+    add("--data", metavar="DIR", help="where datasets lie (default $HOLDFAST_DATA, or the user's cache)")
+    precision = "of evaluation: auto (default: bf16 where a trial shows that it works and is faster), float32 or bf16"
+    add("--precision", metavar="NAME", help=f"{precision}; also $HOLDFAST_PRECISION")

@@ -1,0 +1,78 @@
+"""`holdfast report`: all that a store holds on one page."""
+
+import argparse
+import importlib.util
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from holdfast.commands.runs import opened
+from holdfast.errors import InputError
+from holdfast.paper import tuned
+from holdfast.paper.sections import InStore, Section, sections
+from holdfast.report.page import render
+from holdfast.report.settings import settings
+from holdfast.runs.store import Store
+from holdfast.storage import files
+
+RECORDS_AT_HAND = 128  # whole records are large: many evaluations, each with counts per class
+
+
+def describe(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("out", type=Path, metavar="DIR", help="the --out of runs, where report.html will be")
+    parser.set_defaults(command=report)
+
+
+def report(options: argparse.Namespace) -> int:
+    if importlib.util.find_spec("jinja2") is None:
+        raise InputError("a report needs jinja2: pip install 'holdfast[report]'")
+    file = options.out / "report.html"
+    files.write(file, page(opened(options), options.out).encode())
+    print(f"report: {file}")
+    return 0
+
+
+def page(store: Store, folder: Path) -> str:
+    """`folder` has the store, and what was tuned, if anything."""
+    with store.kept_open():
+        return render(_content(store, folder), folder.resolve().name)
+
+
+def _content(store: Store, folder: Path) -> dict[str, Any]:
+    load = lru_cache(RECORDS_AT_HAND)(store.record)
+    found, runs, shown = InStore(load), [], {}
+    for row in store.rows():
+        record = load(row["id"])
+        runs.append(row)
+        shown[row["id"]] = details(record)
+        if row["status"] == "done":
+            found.add(row)
+    seeds = {run["id"]: run["seed"] for run in runs}
+    paper = sections(found, seeds, quick=False)
+    of_own_choice = sections(found, seeds, quick=False, picks=tuned.picks(folder, miniature=False))
+    miniatures = sections(found, seeds, quick=True)
+    miniatures += sections(found, seeds, quick=True, picks=tuned.picks(folder, miniature=True))
+    of_paper = {run for section in (*paper, *of_own_choice, *miniatures) for run in section.runs}
+    others = [run for run in runs if run["status"] == "done" and run["id"] not in of_paper]
+    views = settings(others, load)
+    return {
+        "paper": paper,
+        "tuned": of_own_choice,
+        "miniatures": miniatures,
+        "verdicts": _verdicts(paper),
+        "settings": views,
+        "runs": runs,
+        "failed": [run for run in runs if run["status"] == "failed"],
+        "data": {"runs": shown, "charts": [view.charts for view in views]},
+    }
+
+
+def _verdicts(paper: Sequence[Section]) -> dict[str, int]:
+    """How many published numbers ours agree with."""
+    counts = {"within": 0, "beyond": 0, "open": 0, "missing": 0}
+    for cell in (cell for section in paper for column in section.columns for _, cells in column.rows for cell in cells):
+        if cell.paper is not None:
+            said = next((word for word in ("within", "beyond") if word in cell.verdict), "open")
+            counts[said if cell.values else "missing"] += 1
+    return counts
