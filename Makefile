@@ -7,7 +7,7 @@ RUNS := .venv/runs
 # One thread a process: results do not depend on the number of cores, and processes do not fight over them.
 export OMP_NUM_THREADS = 1
 
-.PHONY: run test test-processors bench reliability clean
+.PHONY: run test test-processors docs bench reliability clean
 
 run: $(RUNS)
 	$(BIN)/holdfast run
@@ -22,6 +22,10 @@ test: $(READY)
 # The numerical tests under every instruction set that this processor can pretend to have.
 test-processors: $(READY)
 	$(BIN)/python scripts/test_under_processors.py
+
+# The documentation site, in site/; index.html opens from disk.
+docs: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 bench: $(READY)
 	$(BIN)/python -m bench
@@ -41,4 +45,4 @@ $(READY): pyproject.toml constraints.txt
 	touch $(RUNS) $@
 
 clean:
-	rm -rf .venv dist holdfast-runs .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv dist site holdfast-runs .mypy_cache .pytest_cache .ruff_cache .hypothesis
