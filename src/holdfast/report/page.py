@@ -102,6 +102,7 @@ def _details(record: Record) -> dict[str, Any]:
         "seed",
         "lr",
         "augment",
+        "average",
         "net",
         "start",
         "probe",

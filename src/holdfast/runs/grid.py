@@ -26,6 +26,7 @@ CHOICES = {
     "memory": Choice(int, 5),
     "lr": Choice(float, 0.1),
     "augment": Choice(bool, False),
+    "average": Choice(float, 0.0),
     "net": Choice(str, None),
     "eval_every": Choice(int, 10),
     "eval": Choice(str, "exact"),
