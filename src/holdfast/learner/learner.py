@@ -425,7 +425,8 @@ class Learner:
     def _grow(self, samples: Tensor) -> None:
         """A row of the head for every label."""
         features = self.net.head.weight.shape[1] or self.net.width(samples[:1].to(self.device))
-        self.net.head.grow(len(self.labels), max(len(self.labels), self._classes), features, self.optimizer)
+        rows = max(len(self.labels) + self.method.spare_rows, self._classes, self.net.rows)
+        self.net.head.grow(len(self.labels), rows, features, self.optimizer)
 
     def _restorer(self) -> Callable[[], None]:
         """What puts back the parts of the present state that are neither in the net nor in the memory."""

@@ -26,21 +26,20 @@ class Average:
         self.decay = decay
         self.born = torch.zeros(0, dtype=torch.int64)  # the step at which each class entered
         self._live = live
-        pairs = list(zip(changing(self.net.encoder), changing(live.encoder), strict=True))
-        self._averaged = [pair for pair in pairs if _has_numbers(pair[0])]
-        self._counters = [pair for pair in pairs if not _has_numbers(pair[0])]
+        encoders = changing(self.net.encoder), changing(live.encoder)
+        self._averaged = [[tensor for tensor in each if _has_numbers(tensor)] for each in encoders]
+        self._counters = [[tensor for tensor in each if not _has_numbers(tensor)] for each in encoders]
 
     @torch.no_grad()
     def update(self, step: int) -> None:
         """After a step of the net that learns; `step` were taken before."""
-        if self._averaged:
-            mine, its = map(list, zip(*self._averaged, strict=True))
-            torch._foreach_lerp_(mine, its, self._share(step))
-        for counter, its_counter in self._counters:
-            counter.copy_(its_counter)
+        if self._averaged[0]:
+            torch._foreach_lerp_(self._averaged[0], self._averaged[1], self._share(step))
+        if self._counters[0]:
+            torch._foreach_copy_(self._counters[0], self._counters[1])
         shares = self._shares_of_rows(step)
-        for row, its_row in zip(self.net.head.parameters(), self._live.head.parameters(), strict=True):
-            row.lerp_(its_row, shares.to(row).view(-1, *[1] * (row.ndim - 1)))
+        for mine, its in zip(self.net.head.parameters(), self._live.head.parameters(), strict=True):
+            mine.lerp_(its, shares.to(mine).view(-1, *[1] * (mine.ndim - 1)))
 
     def grow(self, step: int) -> None:
         """The head gets the rows that the one of the learning net has; their classes enter at this step."""
