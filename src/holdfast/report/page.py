@@ -101,6 +101,7 @@ def _details(record: Record) -> dict[str, Any]:
         "memory",
         "seed",
         "lr",
+        "momentum",
         "augment",
         "average",
         "net",

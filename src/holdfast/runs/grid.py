@@ -25,6 +25,7 @@ CHOICES = {
     "method": Choice(str, ["er", "er-ace", "er-aml"]),
     "memory": Choice(int, 5),
     "lr": Choice(float, 0.1),
+    "momentum": Choice(float, 0.0),
     "augment": Choice(bool, False),
     "average": Choice(float, 0.0),
     "net": Choice(str, None),

@@ -5,8 +5,10 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
+
+import torch
 
 from holdfast import methods
 from holdfast.augment import crop_and_flip
@@ -62,12 +64,17 @@ class Plan:
             NETS[self.net](dataset.sample_shape, seed=spec.seed).to(device),
             self.method,
             memory=spec.memory * len(dataset.classes),
-            lr=spec.lr,
+            **self._optimizer(),
             augment=crop_and_flip if spec.augment else None,
             seed=spec.seed,
             classes=len(dataset.classes),
             average=spec.average,
         )
+
+    def _optimizer(self) -> dict[str, Any]:
+        """The learner's own SGD has no momentum."""
+        lr, momentum = self.spec.lr, self.spec.momentum
+        return {"optimizer": partial(torch.optim.SGD, lr=lr, momentum=momentum)} if momentum else {"lr": lr}
 
     def evaluator(self, stream: Stream, precision: Name = "float32") -> Evaluator:
         return Evaluator(stream, self.schedule, self.spec.seed, precision)

@@ -27,6 +27,7 @@ class RunSpec:
     net: str | None = None  # None: the built-in one that suits the samples
     start: str | None = None  # the method of the first task, if it is another: several methods from one common model
     probe: tuple[str, ...] = ()  # what is measured beside
+    momentum: float = 0.0  # of SGD
     average: float = 0.0  # the decay of the average of the net that answers; 0: the net itself answers
 
     def __post_init__(self) -> None:
@@ -34,6 +35,7 @@ class RunSpec:
             whole(f"--{name.replace('_', '-')}", getattr(self, name))
         object.__setattr__(self, "probe", tuple(self.probe))  # JSON has lists only
         real("--lr", self.lr, LEARNING_RATES)
+        real("--momentum", self.momentum, DECAYS)
         real("--average", self.average, DECAYS)
 
     @property

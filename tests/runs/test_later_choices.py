@@ -1,4 +1,4 @@
-"""Runs whose answers are averaged: --average."""
+"""What runs can be told beside what they could from the beginning: --average and --momentum."""
 
 import json
 from collections.abc import Callable
@@ -8,9 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+from holdfast import ER, Learner
 from holdfast.commands.main import main
 from holdfast.errors import InputError
+from holdfast.nets import NETS
 from holdfast.runs.grid import grid
 from holdfast.runs.identity import RecordIndex
 from holdfast.runs.plan import Plan, plan
@@ -91,7 +94,7 @@ def test_runs_exported_before_are_taken_in(tmp_path: Path) -> None:
     file = tmp_path / "runs.json"
     assert main(["runs", "export", "--json", str(file), "--out", str(tmp_path)]) == 0
     (record,) = json.loads(file.read_text())
-    assert record.pop("average") == 0.0
+    assert record.pop("average") == record.pop("momentum") == 0.0
     file.write_text(json.dumps([record]))
     assert main(["runs", "import", str(file), "--out", str(tmp_path / "other")]) == 0
     assert Store(tmp_path / "other" / "runs.sqlite").rows()[0]["average"] == 0.0
@@ -116,6 +119,28 @@ def test_impossible_decays_are_one_line(
     error = capsys.readouterr().err
     assert "--average must be a finite number of 0 or more and at most 0.9999" in error and error.count("\n") == 1
     assert not list(tmp_path.iterdir())
+
+
+def test_momentum(npz: str, tmp_path: Path, same: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    spec = RunSpec(stream=npz, method="er", memory=4, eval_every=8, lr=0.01, momentum=0.9)
+    whole, reference = (
+        Run(planned(spec, tmp_path)),
+        Learner(
+            NETS["mlp"]((8,)), ER(), memory=24, classes=6, optimizer=lambda p: torch.optim.SGD(p, lr=0.01, momentum=0.9)
+        ),
+    )
+    while not whole.done:
+        x, y, _ = whole.stream.batch(whole.learner.step)
+        reference.observe(x, y)
+        whole.advance()
+        snapshot = whole.snapshot()
+        whole = Run(planned(spec, tmp_path))
+        assert whole.take_up(snapshot)
+    assert whole.learner.state_hash() == reference.state_hash()
+    assert same(whole.record()) == same(run(spec, tmp_path))
+    assert planned(spec, tmp_path).run != planned(replace(spec, momentum=0.0), tmp_path).run
+    whole.learner.save(tmp_path / "learner")
+    assert Learner.load(tmp_path / "learner").optimizer.param_groups[0]["momentum"] == 0.9
 
 
 def test_its_cost_is_bytes_alone(tmp_path: Path) -> None:
