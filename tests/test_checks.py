@@ -26,7 +26,7 @@ VARIANTS: dict[str, Method] = {
     "er:head=cosine": ER(head="cosine"),
     "er-ace:compete=batch+unseen": ERACE(compete="batch+unseen"),
     "holdfast:spare=3,forward=joint": Holdfast(spare=3, forward="joint"),
-    "holdfast:compete=prior,answer=means": Holdfast(compete="prior", answer="means"),
+    "holdfast:compete=prior,answer=means": Holdfast(compete="prior", answer="means", forward="replay-statistics"),
     "er-aml:loss=triplet": ERAML(metric="triplet", negatives="all"),
     "er-aml:fetch=incoming-first": ERAML(fetch="incoming-first"),
     "ss-il:distil=true": SSIL(distil=True),

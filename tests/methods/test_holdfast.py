@@ -146,6 +146,23 @@ def test_joint_batchnorm_sees_both_batches_as_one() -> None:
     assert loss.item() != pytest.approx(Holdfast().loss(net, new, old).item(), abs=1e-3)
 
 
+def test_running_statistics_of_replayed_samples_alone() -> None:
+    torch.manual_seed(0)
+    net = Net(nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6)), CosineHead()).double().train()
+    net.head.grow(3, 3, 6)
+    new, old = batch_of([2, 1], 0), batch_of([0, 0, 1], 1)
+    replayed, first, plain = (copy.deepcopy(net) for _ in range(3))
+    loss = Holdfast(forward="replay-statistics").loss(replayed, new, old)
+    assert loss.item() == Holdfast().loss(plain, new, old).item()
+    x = old.x @ net.get_parameter("encoder.module.0.weight").T + net.get_parameter("encoder.module.0.bias")
+    mean, variance = 0.1 * x.mean(0), 0.9 + 0.1 * x.var(0)
+    assert torch.allclose(replayed.get_buffer("encoder.module.1.running_mean"), mean, atol=1e-12)
+    assert torch.allclose(replayed.get_buffer("encoder.module.1.running_var"), variance, atol=1e-12)
+    Holdfast(forward="replay-statistics").loss(first, new)  # nothing to replay yet
+    assert first.get_buffer("encoder.module.1.running_mean").any()
+    assert replayed.get_submodule("encoder.module.1").momentum == 0.1
+
+
 def test_class_means_answer_and_the_net_learns_the_same() -> None:
     by_net, by_means = (learner_of(Holdfast(answer=a), memory=30, lr=0.05, width=12) for a in ("net", "means"))
     for step in range(8):

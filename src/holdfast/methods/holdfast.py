@@ -1,3 +1,4 @@
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,6 +13,7 @@ from holdfast.methods.base import Method, Scores
 from holdfast.methods.class_means import nearest_mean
 from holdfast.methods.options import Count
 from holdfast.nets import Net
+from holdfast.nets.norms import running_statistics_kept
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,14 +22,15 @@ class Holdfast(Method):
 
     `spare`: the head has so many rows for classes still to come, and incoming samples compete with these, too.
     `compete="prior"`: incoming and replayed samples compete with the classes of both batches, each logit raised by
-    the log of the class's number of samples there. `forward="joint"`: BatchNorm sees both batches as one.
+    the log of the class's number of samples there. `forward="joint"`: BatchNorm sees both batches as one;
+    `forward="replay-statistics"`: its running statistics, by which it answers, are those of replayed samples alone.
     `answer="means"`: the nearest class mean of the memory's features answers.
     """
 
     head: Literal["linear", "cosine"] = "cosine"
     compete: Literal["batch", "prior"] = "batch"
     spare: Count = 0
-    forward: Literal["apart", "joint"] = "apart"
+    forward: Literal["apart", "joint", "replay-statistics"] = "apart"
     answer: Literal["net", "means"] = "net"
 
     def __post_init__(self) -> None:
@@ -62,7 +65,10 @@ class Holdfast(Method):
         if self.forward == "joint":
             logits = list(net(torch.cat([batch.x for batch in batches]), unseen).split([len(b) for b in batches]))
         else:
-            logits = [net(batch.x, unseen) for batch in batches]
+            keep = self.forward == "replay-statistics" and len(batches) > 1
+            with running_statistics_kept(net) if keep else nullcontext():
+                logits = [net(batches[0].x, unseen)]
+            logits += [net(batch.x, unseen) for batch in batches[1:]]
         return [each[:, : net.seen + self.spare] for each in logits]  # a head sized in advance has more
 
 
