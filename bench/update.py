@@ -30,12 +30,13 @@ def bare_loop(layout: torch.memory_format) -> Callable[[], None]:
 
 
 def bench() -> list[Ratio]:
-    learner = Learner(slim_resnet18(), ERACE(), memory=200)
+    learner, averaged = (Learner(slim_resnet18(), ERACE(), memory=200, average=decay) for decay in (0.0, 0.99))
     x = np.random.default_rng(0).integers(0, 256, (10, 3, 32, 32), np.uint8)
     y = list(range(10))
     times = seconds(
         {
             "learner": lambda: learner.observe(x, y),
+            "averaged": lambda: averaged.observe(x, y),
             "bare, channels-last": bare_loop(torch.channels_last),
             "bare, default layout": bare_loop(torch.contiguous_format),
         },
@@ -43,6 +44,7 @@ def bench() -> list[Ratio]:
     )
     return [
         Ratio("ER-ACE update / bare loop in channels-last", ratio(times, "learner", "bare, channels-last"), 1.05),
+        Ratio("ER-ACE update with averaged answers / without", ratio(times, "averaged", "learner"), 1.03),
         Ratio(
             "bare loop in default layout / ER-ACE update", ratio(times, "bare, default layout", "learner"), 1.3, True
         ),

@@ -95,7 +95,9 @@ def learners_killed(effort: int) -> Iterator[str | None]:
         for _ in range(10 * effort):
             with life(Path(name)) as one:
                 begun = one.begun_with
-                yield None if begun - acknowledged in (0, 1) else f"{acknowledged} operations acknowledged, {begun} there"
+                yield (
+                    None if begun - acknowledged in (0, 1) else f"{acknowledged} operations acknowledged, {begun} there"
+                )
                 time.sleep(rng.random() / 10)
                 acknowledged = one.end(signal.SIGKILL)
         yield flaw_at_the_end(Path(name), acknowledged)

@@ -28,6 +28,7 @@ class Range:
 
 ANY, NOT_NEGATIVE, POSITIVE = Range(), Range(least=0), Range(above=0)
 LEARNING_RATES = Range(above=0, most=1000)
+DECAYS = Range(least=0, most=0.9999)  # of averages of weights and of momentum: float32 cannot add up smaller shares
 
 
 def whole(name: str, value: object, allowed: Range = NOT_NEGATIVE) -> int:

@@ -23,6 +23,14 @@ def cross_entropy(logits: Tensor, y: Tensor, among: Tensor | None = None) -> Ten
     return F.cross_entropy(logits, y)
 
 
+def balanced_cross_entropy(logits: Tensor, y: Tensor, counts: Tensor) -> Tensor:
+    """-mean over x of log( n_y exp(l_y) / Σ_c n_c exp(l_c) ), n_c the samples of class c in `counts`.
+
+    A class without samples does not compete.
+    """
+    return F.cross_entropy(logits + counts.to(logits).log(), y)
+
+
 def supcon(
     anchors: Tensor,
     anchor_y: Tensor,

@@ -41,7 +41,8 @@ def estimate(spec: RunSpec, root: Path, advance: Callable[[], None] = lambda: No
     learner, stream = planned.learner(), planned.stream()
     evaluator = planned.evaluator(stream)
     shape = stream.dataset.sample_shape
-    learner.net.encoder = WithoutArithmetic(learner.net.encoder, torch.zeros(1, *shape))
+    for net in learner.nets:
+        net.encoder = WithoutArithmetic(net.encoder, torch.zeros(1, *shape))
     ledger = Ledger()
     query_costs: dict[tuple[int, int], int] = {}
     for i in range(len(stream)):

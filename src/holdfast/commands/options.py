@@ -18,6 +18,8 @@ def add_setting(command: argparse.ArgumentParser) -> None:
     add("--stream", metavar="NAME", help=f"{streams}; options after a colon, as in cifar10:tasks=10: {options}")
     add("--method", action="append", metavar="NAME[:option=value,...]", help="a method, or file.py:Class; repeatable")
     add("--memory", type=int, metavar="M", help="samples a class in memory (default 5)")
+    average = "answer by a moving average of the net with this decay, as 0.99 (default 0: by the net that learns)"
+    add("--average", type=float, metavar="DECAY", help=average)
     add("--net", metavar="NAME", help="slim-resnet18, small-cnn or mlp (default: what suits the samples)")
     add("--eval-every", type=int, metavar="K", help="evaluate every K updates (default 10)")
 

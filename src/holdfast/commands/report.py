@@ -11,7 +11,7 @@ from holdfast.commands.runs import opened
 from holdfast.errors import InputError
 from holdfast.paper import tuned
 from holdfast.paper.sections import InStore, Section, sections
-from holdfast.report.page import render
+from holdfast.report.page import details, render
 from holdfast.report.settings import settings
 from holdfast.runs.store import Store
 from holdfast.storage import files

@@ -11,6 +11,7 @@ def describe(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--seeds", type=int, metavar="N", help="seeds 0 to N-1 (default 3)")
     add("--lr", type=float, help="learning rate (default 0.1)")
+    add("--momentum", type=float, help="of SGD (default 0)")
     add("--augment", action="store_true", help="random crops and flips")
     add("--start", metavar="METHOD", help="learn the first task with this one: several methods from one common model")
     add("--probe", metavar="NAME,...", help="also measure drift, gradient, alignment, projection, current-task")

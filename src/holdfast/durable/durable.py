@@ -39,6 +39,7 @@ def open(
     seed: int | None = None,
     classes: int | None = None,
     pending: int | None = None,
+    average: float | None = None,
 ) -> "DurableLearner":
     """The learner that lives in the folder `path`; made if there is none, recovered if its process was killed.
 
@@ -52,6 +53,7 @@ def open(
     check_parts(encoder, method, augment, optional=True)
     check_optimizer(lr, optimizer)
     given = {"memory": memory, "lr": lr, "seed": seed, "classes": classes, "pending": pending}
+    given["average"] = average
     settings = {name: value for name, value in given.items() if value is not None}
 
     def new() -> DurableLearner:

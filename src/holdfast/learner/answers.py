@@ -65,20 +65,21 @@ def rejection_threshold(learner: Learner, accept: float) -> float:
 @contextmanager
 def _reading(learner: Learner) -> Iterator[Version]:
     """Training a net to answer takes turns with learning, because both draw from torch's generator."""
-    trains = _trains(learner.method)
-    turn = learner.at_rest() if trains else nullcontext()
-    with turn, learner.versions.reading(memory=_from_memory(learner.method) and not trains) as version:
+    alone = trains(learner.method)
+    turn = learner.at_rest() if alone else nullcontext()
+    with turn, learner.versions.reading(memory=_from_memory(learner.method) and not alone) as version:
         yield version
 
 
 def _predictor(learner: Learner, version: Version) -> Scores:
-    net = learner.answering_net() if _trains(learner.method) else version.net
+    net = learner.answering_net() if trains(learner.method) else version.net
     return learner.method.predictor(net, version.memory)
 
 
 def _from_memory(method: Method) -> bool:
-    return type(method).predictor is not Method.predictor or _trains(method)
+    return method.answers_from_memory or trains(method)
 
 
-def _trains(method: Method) -> bool:
+def trains(method: Method) -> bool:
+    """Whether it makes a net of its own when asked."""
     return type(method).answering_net is not Method.answering_net

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from holdfast.arguments import ANY, real, whole
+from holdfast.arguments import ANY, DECAYS, real, whole
 from holdfast.augment import Augment
 from holdfast.batch import Batch, Task
 from holdfast.errors import BatchError, InputError, NonFiniteError, NothingLearned
@@ -27,6 +27,7 @@ from holdfast.memory import Memory
 from holdfast.memory.class_index import Journal, Slots
 from holdfast.methods.base import Method, StepContext
 from holdfast.nets import HEADS, Net, own_modes, recipe
+from holdfast.nets.averages import Average
 from holdfast.samples import Samples, as_tensor, check_fits, is_dense
 from holdfast.seeds import generator, torch_seeded
 from holdfast.storage import checkpoint, files
@@ -54,11 +55,13 @@ class Learner:
         seed: int = 0,
         classes: int = 0,
         pending: int = 1000,
+        average: float = 0.0,
     ) -> None:
         """`lr` is that of plain SGD, 0.1 if nothing is said; `optimizer` makes another from the parameters.
 
         `classes` sizes the head in advance, for methods that look at classes still to come. `pending`: how many
-        questions may wait for their labels at a time.
+        questions may wait for their labels at a time. `average`: above 0, questions are answered by an exponential
+        moving average of the net with this decay, as 0.99, and not by the net that learns, which learns the same.
         """
         check_parts(encoder, method, augment)
         self._classes = whole("classes", classes)
@@ -80,7 +83,8 @@ class Learner:
         encoder_state = (*self.net.encoder.parameters(), *self.net.encoder.buffers())
         self._encoder_state = [tensor for tensor in encoder_state if _has_numbers(tensor)]
         self._augment = augment
-        self.versions = Versions(self.net, self.labels, self.memory, self.optimizer)
+        self.average = self._averaged(real("average", average, DECAYS))
+        self.versions = Versions(self.nets, self.labels, self.memory, self.optimizer)
         self.pending = Pending(pending)
         self._change_lock = Lock()  # one change at a time
         self._pending_lock = Lock()  # one change of the open questions at a time
@@ -133,6 +137,8 @@ class Learner:
             journal.on_undo(partial(self.labels.remember, index, self.labels[index]))
             self.labels.forget(index)
             self.net.head.renew(index, self.optimizer)
+            if self.average is not None:
+                self.average.net.head.renew(index)
             self.task = self.task and self.task.without(index)
             return self._erase(self.memory.members(index), journal)
 
@@ -188,7 +194,8 @@ class Learner:
         """The net that answers questions in the present state."""
         if self._answering is None:
             with torch.inference_mode(False), torch_seeded(self.seed, "query", self.step, self.device):
-                self._answering = self.method.answering_net(self._context("query"))
+                at = replace(self._context("query"), net=self.nets[-1])
+                self._answering = self.method.answering_net(at)
         return self._answering
 
     def save(self, path: str | Path) -> None:
@@ -252,11 +259,23 @@ class Learner:
         """What it was made with, beside its encoder and method."""
         lr = self.optimizer.param_groups[0]["lr"]
         asked = {"lr": lr, "seed": self.seed, "classes": self._classes, "pending": self.pending.room}
-        return {"memory": self.memory.settings, **asked}
+        average = 0.0 if self.average is None else self.average.decay
+        return {"memory": self.memory.settings, "average": average, **asked}
 
     @property
     def device(self) -> torch.device:
         return self.net.head.weight.device
+
+    @property
+    def nets(self) -> tuple[Net, ...]:
+        """The one that learns first, the one that answers last."""
+        return (self.net,) if self.average is None else (self.net, self.average.net)
+
+    def _averaged(self, decay: float) -> Average | None:
+        if decay and answers.trains(self.method):
+            name = type(self.method).__name__
+            raise InputError(f"{name} makes the net that answers when asked: there is nothing to average, average=0")
+        return Average(self.net, decay) if decay else None
 
     def _rng(self, purpose: str) -> np.random.Generator:
         return generator(self.seed, purpose, self.step)
@@ -329,6 +348,8 @@ class Learner:
                 self._follow(operation.task)
             new = self._admit(operation.x, operation.y, journal)
             extra = self._update(new)
+            if self.average is not None:
+                self.average.update(self.step)
             if (kept := self.method.remember(self.net, replace(new, extra=extra))) is not None:
                 self.versions.storing()
                 self.memory.add(kept, self._rng("memory"), journal)
@@ -353,6 +374,9 @@ class Learner:
         if self.net.seen != len(self.labels):
             journal.on_undo(self.net.head.restorer(self.optimizer))
             self._grow(samples)
+            if self.average is not None:
+                journal.on_undo(self.average.restorer())
+                self.average.grow(self.step)
         return Batch(samples.to(self.device), indices, task=self.task)
 
     def _take(self, question: Asked) -> int:
@@ -401,7 +425,8 @@ class Learner:
     def _grow(self, samples: Tensor) -> None:
         """A row of the head for every label."""
         features = self.net.head.weight.shape[1] or self.net.width(samples[:1].to(self.device))
-        self.net.head.grow(len(self.labels), max(len(self.labels), self._classes), features, self.optimizer)
+        rows = max(len(self.labels) + self.method.spare_rows, self._classes, self.net.rows)
+        self.net.head.grow(len(self.labels), rows, features, self.optimizer)
 
     def _restorer(self) -> Callable[[], None]:
         """What puts back the parts of the present state that are neither in the net nor in the memory."""

@@ -27,6 +27,9 @@ def check_values(values: Values) -> None:
     if (sample := values["sample"]) is not None:
         _refuse(sample["type"] not in ("torch.uint8", "torch.float32"), "the type of its samples")
         _refuse(not sample["shape"] or any(whole("shape", size) < 1 for size in sample["shape"]), "their shape")
+    if (average := values.get("average")) is not None:
+        born = [whole("born", step) for step in average["born"]]
+        _refuse(len(born) != values["seen"] or max(born, default=0) > values["step"], "what its average is of")
     if (task := values["task"]) is not None:
         starts = [whole("starts", start) for start in (*task["starts"], values["seen"])]
         _refuse(len(starts) < 2 or starts != sorted(starts), "where its tasks start")
@@ -67,7 +70,7 @@ def _flaws(learner: Learner) -> Iterator[str]:
         tensors = [value for value in state.values() if isinstance(value, Tensor)]
         if any(value.shape != parameter.shape and value.numel() != 1 for value in tensors):
             yield "the state of its optimizer"
-    floats = [tensor for tensor in learner.net.state_dict().values() if tensor.is_floating_point()]
+    floats = [tensor for net in learner.nets for tensor in net.state_dict().values() if tensor.is_floating_point()]
     if not all(bool(tensor.float().isfinite().all()) for tensor in floats):
         yield "a weight that is not finite"
     if (asked := learner.pending.flaw()) is not None:

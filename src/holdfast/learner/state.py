@@ -32,6 +32,10 @@ def pack(learner: Learner) -> tuple[dict[str, Tensor], Values]:
     task = learner.task
     if task is not None and task.teacher is not None:
         tensors |= _named("teacher/", task.teacher)
+    more: Values = {}
+    if learner.average is not None:
+        tensors |= _apart("average/", learner.average.net, learner.net)
+        more["average"] = {"decay": learner.average.decay, "born": learner.average.born.tolist()}
     scalars: dict[str, Any] = {}
     for number, state in _optimizer_states(learner).items():
         for key, value in state.items():
@@ -55,6 +59,7 @@ def pack(learner: Learner) -> tuple[dict[str, Tensor], Values]:
         "memory": {"kind": type(learner.memory).__name__, **learner.memory.settings},
         "questions": pending,
         "optimizer": {"kind": type(learner.optimizer).__name__, "groups": _groups(learner), "scalars": scalars},
+        **more,
     }
 
 
@@ -85,6 +90,7 @@ def restored(
         seed=values["seed"],
         classes=settings["classes"],
         pending=values["questions"]["room"],
+        average=values["average"]["decay"] if "average" in values else 0.0,
     )
     unpack(learner, tensors, values, [decode(label) for label in values["labels"]])
     check_learner(learner)
@@ -98,11 +104,16 @@ def unpack(learner: Learner, tensors: Mapping[str, Tensor], values: Values, labe
         here, there = ours[part][what], values[part][what]
         if here != there:
             raise CheckpointError(f"the {part} does not fit the checkpoint: {here} here and {there} there")
+    if (learner.average is None) != ("average" not in values):
+        raise CheckpointError("average does not fit the checkpoint: the answers of only one of the two are averaged")
     learner.labels.restore(labels)
     learner.step = values["step"]
     if (sample := values["sample"]) is not None:
         learner.sample_template = torch.empty(0, *sample["shape"], dtype=_dtype(sample["type"]))
     _load_net(learner.net, _under("net/", tensors), values["seen"], learner.optimizer)
+    if (average := learner.average) is not None:
+        _load_net(average.net, _under("net/", tensors) | _under("average/", tensors), values["seen"])
+        average.born = torch.tensor(values["average"]["born"], dtype=torch.int64)
     _load_optimizer(learner, _under("optimizer/", tensors), values["optimizer"])
     learner.memory.restore({name: tensor.numpy() for name, tensor in _under("memory/", tensors).items()})
     learner.pending.unpack(_under("questions/", tensors), values["questions"])
@@ -115,11 +126,11 @@ def unpack(learner: Learner, tensors: Mapping[str, Tensor], values: Values, labe
 def _teacher(learner: Learner, state: dict[str, Tensor], seen: int) -> Net:
     net = learner.net
     teacher = Net(copy.deepcopy(net.encoder), type(net.head)(learner.seed).to(learner.device))
-    _load_net(teacher, state, seen, torch.optim.SGD(teacher.parameters()))
+    _load_net(teacher, state, seen)
     return teacher.eval().requires_grad_(False)
 
 
-def _load_net(net: Net, state: dict[str, Tensor], seen: int, optimizer: torch.optim.Optimizer) -> None:
+def _load_net(net: Net, state: dict[str, Tensor], seen: int, optimizer: torch.optim.Optimizer | None = None) -> None:
     head = state["head.weight"]
     if head.numel():
         net.head.grow(seen, len(head), head.shape[1], optimizer)
@@ -163,6 +174,16 @@ def _named(prefix: str, net: Net) -> dict[str, Tensor]:
         if not isinstance(value, Tensor) or not is_dense(value):
             raise CheckpointError(f"{name} of the encoder cannot be saved: it is not a dense tensor")
     return {f"{prefix}{name}": tensor for name, tensor in state.items()}
+
+
+def _apart(prefix: str, net: Net, other: Net) -> dict[str, Tensor]:
+    """Without what both share."""
+    theirs = other.state_dict()
+    return {
+        name: tensor
+        for name, tensor in _named(prefix, net).items()
+        if tensor.data_ptr() != theirs[name.removeprefix(prefix)].data_ptr()
+    }
 
 
 def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -1,4 +1,4 @@
-"""The net at one step, apart from the one that learns: questions are answered from it, failed steps go back to it."""
+"""The nets at one step, apart from those that change: questions are answered there, failed steps go back there."""
 
 import copy
 import threading
@@ -9,11 +9,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from holdfast.errors import InputError
 from holdfast.learner.labels import Labels
 from holdfast.memory import Memory
 from holdfast.methods.base import Scores
-from holdfast.nets import Net
+from holdfast.nets import Net, changing
+
+Nets = tuple[Net, ...]  # the one that learns first, the one that answers last
 
 
 class Version:
@@ -24,31 +25,29 @@ class Version:
     memory: Memory  # the one in use, until `keep_memory`
     _scores_of: Scores | None
 
-    def __init__(self, live: Net, labels: Labels, memory: Memory, optimizer: torch.optim.Optimizer) -> None:
-        shared = {id(p): p for p in live.parameters() if not p.requires_grad}
-        try:
-            self.net = copy.deepcopy(live, shared).eval()
-        except Exception as error:
-            raise InputError(f"the encoder cannot be copied, which answering while learning needs: {error}") from error
-        self._live_net = live
+    def __init__(self, live: Nets, labels: Labels, memory: Memory, optimizer: torch.optim.Optimizer) -> None:
+        self._nets = tuple(net.twin() for net in live)
+        self.net = self._nets[-1]
+        self._live_nets = live
         self._live_labels = labels
         self._live_memory = memory
         self._optimizer = optimizer
-        self._encoders = _changing(live.encoder), _changing(self.net.encoder)
+        self._encoders = _changing(*(net.encoder for net in live)), _changing(*(net.encoder for net in self._nets))
         self._optimizer_state: dict[torch.Tensor, dict[str, Any]] = {}
         self._making = threading.Lock()
         self.readers = 0
 
     @torch.no_grad()
     def take(self) -> None:
-        """Becomes what the learning net is now."""
+        """Becomes what the nets are now."""
         live, copies = self._tensors()
         for mine, its in zip(copies, live, strict=True):
             if mine.shape != its.shape:
                 mine.data = torch.empty_like(its)
         if live:
             torch._foreach_copy_(copies, live)
-        self.net.head.seen = self._live_net.head.seen
+        for net, its in zip(self._nets, self._live_nets, strict=True):
+            net.head.seen = its.head.seen
         self.labels, self.forgotten = self._live_labels.known, self._live_labels.forgotten
         self.memory, self._scores_of = self._live_memory, None
         self._optimizer_state = {
@@ -71,7 +70,7 @@ class Version:
 
     @torch.no_grad()
     def give_back(self) -> None:
-        """Makes the learning net, of the same shapes, what it was, bit for bit."""
+        """Makes the nets, of the same shapes, what they were, bit for bit."""
         live, copies = self._tensors()
         if live:
             torch._foreach_copy_(live, copies)
@@ -80,18 +79,19 @@ class Version:
         self._optimizer.zero_grad(set_to_none=True)
 
     def _tensors(self) -> tuple[list[Any], list[Any]]:
-        """Those that learning changes, and their copies. The head has others whenever it has grown."""
+        """Those that learning changes, and their copies. A head has others whenever it has grown."""
         live, copies = self._encoders
-        return live + _changing(self._live_net.head), copies + _changing(self.net.head)
+        heads, copied_heads = ([net.head for net in nets] for nets in (self._live_nets, self._nets))
+        return live + _changing(*heads), copies + _changing(*copied_heads)
 
 
 class Versions:
-    """One copy of the net a step, made by whoever needs it first: a question, or the next step before it begins.
+    """One copy of the nets a step, made by whoever needs it first: a question, or the next step before it begins.
 
     Tensors are used again once nobody reads them, because fresh memory costs more than the copy.
     """
 
-    def __init__(self, live: Net, labels: Labels, memory: Memory, optimizer: torch.optim.Optimizer) -> None:
+    def __init__(self, live: Nets, labels: Labels, memory: Memory, optimizer: torch.optim.Optimizer) -> None:
         self._parts = live, labels, memory, optimizer
         self._all: list[Version] = []
         self._latest: Version | None = None
@@ -163,5 +163,5 @@ class Lock:
         return Lock()
 
 
-def _changing(net: nn.Module) -> list[Any]:
-    return [*(p for p in net.parameters() if p.requires_grad), *net.buffers()]
+def _changing(*parts: nn.Module) -> list[Any]:
+    return [tensor for part in parts for tensor in changing(part)]

@@ -50,9 +50,9 @@ class Ledger:
         self._weighed = dict(state["weighed"])
 
     def weigh(self, learner: Learner) -> None:
-        """Notes the bytes of parameters, teacher and memory as they are now."""
+        """Notes the bytes of parameters, of the net, its average and its teacher, and of memory as they are now."""
         teacher = learner.task.teacher if learner.task else None
-        parameters = [p for net in (learner.net, teacher) if net is not None for p in net.parameters()]
+        parameters = {p for net in (*learner.nets, teacher) if net is not None for p in net.parameters()}
         self._weighed["bytes"] += sum(p.numel() * p.element_size() for p in parameters) + learner.memory.nbytes
         self._weighed["times"] += 1
 

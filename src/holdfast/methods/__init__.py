@@ -14,6 +14,7 @@ from holdfast.methods.er_ace import ERACE
 from holdfast.methods.er_aml import ERAML
 from holdfast.methods.fine_tuning import FineTuning
 from holdfast.methods.gdumb import GDumb
+from holdfast.methods.holdfast import Holdfast
 from holdfast.methods.icarl import ICaRL
 from holdfast.methods.iid import IID, IIDOffline, IIDPlusPlus
 from holdfast.methods.mir import MIR
@@ -37,6 +38,7 @@ __all__ = [
     "Extra",
     "FineTuning",
     "GDumb",
+    "Holdfast",
     "ICaRL",
     "IIDOffline",
     "IIDPlusPlus",
@@ -54,6 +56,7 @@ METHODS: dict[str, type[Method]] = {
     "er": ER,
     "er-ace": ERACE,
     "er-aml": ERAML,
+    "holdfast": Holdfast,
     "der": DER,
     "der++": DERPlusPlus,
     "der++-ace": DERPlusPlusACE,

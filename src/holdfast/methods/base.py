@@ -52,6 +52,16 @@ class Method(ABC):
         return False
 
     @property
+    def spare_rows(self) -> int:
+        """How many rows the head has beyond those of the seen classes. The next new class takes the first of them."""
+        return 0
+
+    @property
+    def answers_from_memory(self) -> bool:
+        """Whether its predictor is made from the memory, too."""
+        return type(self).predictor is not Method.predictor
+
+    @property
     def needs_teacher(self) -> bool:
         """Whether `new.task.teacher` holds the net as it was when the task began."""
         return False

@@ -169,7 +169,7 @@ class Head(nn.Module):
         self.seed = seed
         self.weight = _nothing(2)
 
-    def restorer(self, optimizer: torch.optim.Optimizer) -> Callable[[], None]:
+    def restorer(self, optimizer: torch.optim.Optimizer | None = None) -> Callable[[], None]:
         """What puts the head back to the size it has now."""
         seen, before = self.seen, dict(self.named_parameters())
 
@@ -180,7 +180,7 @@ class Head(nn.Module):
 
         return restore
 
-    def grow(self, seen: int, rows: int, features: int, optimizer: torch.optim.Optimizer) -> None:
+    def grow(self, seen: int, rows: int, features: int, optimizer: torch.optim.Optimizer | None = None) -> None:
         """Room for `rows` classes, `seen` of them seen; the rows there are, and their optimizer state, stay."""
         bound = 1 / math.sqrt(features)
         for name, parameter in list(self.named_parameters()):
@@ -203,13 +203,15 @@ class Head(nn.Module):
                 if isinstance(value, Tensor) and value.shape == parameter.shape:
                     value[row] = 0
 
-    def _exchange(self, name: str, new: nn.Parameter, optimizer: torch.optim.Optimizer) -> None:
+    def _exchange(self, name: str, new: nn.Parameter, optimizer: torch.optim.Optimizer | None) -> None:
         """Puts another parameter in the place of one; optimizer state of its shape follows, new rows at zero.
 
         One that is resized in place fails as long as somebody holds a graph of its old shape, such as an exception.
         """
         old = getattr(self, name)
         setattr(self, name, new)
+        if optimizer is None:
+            return
         for group in optimizer.param_groups:
             group["params"] = [new if parameter is old else parameter for parameter in group["params"]]
         if old in optimizer.state:
@@ -260,7 +262,7 @@ class ProjectionHead(Head):
         self.dimensions = dimensions
         self.bias, self.out_weight, self.out_bias = _nothing(1), _nothing(2), _nothing(1)
 
-    def grow(self, seen: int, rows: int, features: int, optimizer: torch.optim.Optimizer) -> None:
+    def grow(self, seen: int, rows: int, features: int, optimizer: torch.optim.Optimizer | None = None) -> None:
         if not self.weight.numel():
             bound = 1 / math.sqrt(features)
             for number, (name, parameter) in enumerate(list(self.named_parameters())):
@@ -311,6 +313,11 @@ def own_modes(device: torch.device) -> Iterator[None]:
         yield
 
 
+def changing(part: nn.Module) -> list[Tensor]:
+    """The tensors that learning changes."""
+    return [*(p for p in part.parameters() if p.requires_grad), *part.buffers()]
+
+
 class Net(nn.Module):
     """An encoder and a head."""
 
@@ -352,6 +359,14 @@ class Net(nn.Module):
 
     def forward(self, x: Tensor, unseen: bool = False) -> Tensor:
         return self.head(self.features(x), unseen)  # type: ignore[no-any-return]
+
+    def twin(self) -> "Net":
+        """A copy in evaluation mode. What does not learn is shared, not copied."""
+        shared = {id(p): p for p in self.parameters() if not p.requires_grad}
+        try:
+            return copy.deepcopy(self, shared).eval()
+        except Exception as error:
+            raise InputError(f"the encoder cannot be copied, which answering while learning needs: {error}") from error
 
     def frozen(self) -> "Net":
         """A copy that answers as this net does now, and learns nothing."""

@@ -1,4 +1,4 @@
-"""BatchNorm where there is nothing to take a variance of."""
+"""BatchNorm where its statistics are not to be those of the batch, or cannot be."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,3 +30,17 @@ def norms_of_one_value(module: nn.Module) -> Iterator[None]:
         for norm, hook in zip(training, hooks, strict=True):
             hook.remove()
             norm.training = True
+
+
+@contextmanager
+def running_statistics_kept(module: nn.Module) -> Iterator[None]:
+    """Inside, BatchNorms normalise as ever, but what they have gathered for answers stays as it is."""
+    norms = [part for part in module.modules() if isinstance(part, BATCH_NORMS)]
+    momenta = [norm.momentum for norm in norms]
+    try:
+        for norm in norms:
+            norm.momentum = 0.0
+        yield
+    finally:
+        for norm, momentum in zip(norms, momenta, strict=True):
+            norm.momentum = momentum

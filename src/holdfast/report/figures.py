@@ -19,6 +19,7 @@ COLOURS = {
     "er": "#7f7f7f",
     "er-ace": "#d1495b",
     "er-aml": "#2e6f95",
+    "holdfast": "#00796b",
     "der": "#b39ddb",
     "der++": "#8e5ea2",
     "der++-ace": "#4a148c",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from holdfast.measure.ledger import Ledger
 
 
-SETTINGS = ("stream", "memory", "lr", "augment", "net", "start", "eval_every", "eval_mode")
+SETTINGS = ("stream", "memory", "lr", "momentum", "augment", "average", "net", "start", "eval_every", "eval_mode")
 
 
 def by_title(records: Sequence[Record]) -> dict[str, list[Record]]:

@@ -9,18 +9,19 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import InputError
-from holdfast.runs.schema import FIELDS
+from holdfast.runs import schema
+from holdfast.runs.schema import LATER
 from holdfast.runs.spec import RunSpec
 from holdfast.runs.store import Record
 
 MEASURED = ("status", "acc", "aaa", "forgetting", "train_macs", "state_hash")  # beside evaluations and probes
 MAY_BE_NONE = {"why", "net", "start"}
-NEEDED = {"title", "why", "evaluations", *RunSpec.__slots__}
+NEEDED = {"title", "why", "evaluations", *RunSpec.__slots__} - LATER.keys()
 NEEDED_WHEN_DONE = {
     *("acc", "aaa", "train_macs", "memory_bytes", "seconds", "updates", "fast_path_agreement"),
     *("tasks", "task_ends"),
 }
-KINDS = {**FIELDS, "why": "TEXT", "finished": "TEXT", "options": "DICT", "probe": "LIST", "augment": "BOOLEAN"}
+KINDS = {**schema.KINDS, "why": "TEXT", "finished": "TEXT", "options": "DICT", "probe": "LIST"}
 PARTS = {
     "evaluations": {"step": "INTEGER", "seen": "INTEGER", "aa": "REAL", "correct": "LIST", "total": "LIST"},
     "probes": {"name": "TEXT", "step": "INTEGER", "value": "ANY"},

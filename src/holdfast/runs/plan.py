@@ -5,13 +5,15 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
+
+import torch
 
 from holdfast import methods
 from holdfast.augment import crop_and_flip
 from holdfast.errors import InputError, UnknownName
-from holdfast.learner import Learner
+from holdfast.learner import Learner, answers
 from holdfast.measure.evaluate import Evaluator, Schedule
 from holdfast.measure.precision import Name
 from holdfast.measure.probes import PROBES
@@ -62,11 +64,17 @@ class Plan:
             NETS[self.net](dataset.sample_shape, seed=spec.seed).to(device),
             self.method,
             memory=spec.memory * len(dataset.classes),
-            lr=spec.lr,
+            **self._optimizer(),
             augment=crop_and_flip if spec.augment else None,
             seed=spec.seed,
             classes=len(dataset.classes),
+            average=spec.average,
         )
+
+    def _optimizer(self) -> dict[str, Any]:
+        """The learner's own SGD has no momentum."""
+        lr, momentum = self.spec.lr, self.spec.momentum
+        return {"optimizer": partial(torch.optim.SGD, lr=lr, momentum=momentum)} if momentum else {"lr": lr}
 
     def evaluator(self, stream: Stream, precision: Name = "float32") -> Evaluator:
         return Evaluator(stream, self.schedule, self.spec.seed, precision)
@@ -86,6 +94,8 @@ def plan(spec: RunSpec, source: Source) -> Plan:
     if start is not method and (not source.has_tasks or start.head != method.head):
         raise InputError(f"--start {spec.start}: it takes a stream with tasks, and a method with the same head")
     _check_stored(spec, start, method)
+    if spec.average:
+        _check_averaged(spec, start, method)
     for name in spec.probe:
         if name not in PROBES:
             raise UnknownName("probe", name, PROBES)
@@ -101,6 +111,13 @@ def _check_stored(spec: RunSpec, start: Method, method: Method) -> None:
     if len({each.stored_extras for each in storing.values()}) > 1:
         said = " and ".join(f"{name} keeps {each.stored_extras or 'nothing'}" for name, each in storing.items())
         raise InputError(f"--start {spec.start}: beside samples in memory {said}; take two that keep the same")
+
+
+def _check_averaged(spec: RunSpec, *methods: Method) -> None:
+    for method in methods:
+        if answers.trains(method):
+            name = type(method).__name__
+            raise InputError(f"--average {spec.average:g}: {name} makes the net that answers when asked")
 
 
 @cache

@@ -9,6 +9,11 @@ FIELDS = {
     "memory_bytes": "REAL", "seconds": "REAL", "train_seconds": "REAL", "updates": "INTEGER",
     "fast_path_agreement": "REAL", "code": "TEXT", "command": "TEXT",
 }  # fmt: skip
+LATER = {  # what specs had not from the beginning is in `more`; absent, it has this value
+    "momentum": ("REAL", 0.0),
+    "average": ("REAL", 0.0),
+}
+KINDS = {**FIELDS, **{name: kind for name, (kind, _) in LATER.items()}, "augment": "BOOLEAN"}
 SCHEMA = f"""
 CREATE TABLE runs (
     id TEXT PRIMARY KEY,

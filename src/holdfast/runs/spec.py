@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from holdfast.arguments import LEARNING_RATES, real, whole
+from holdfast.arguments import DECAYS, LEARNING_RATES, real, whole
 from holdfast.errors import HoldfastError
 
 
@@ -27,12 +27,16 @@ class RunSpec:
     net: str | None = None  # None: the built-in one that suits the samples
     start: str | None = None  # the method of the first task, if it is another: several methods from one common model
     probe: tuple[str, ...] = ()  # what is measured beside
+    momentum: float = 0.0  # of SGD
+    average: float = 0.0  # the decay of the average of the net that answers; 0: the net itself answers
 
     def __post_init__(self) -> None:
         for name in ("memory", "seed", "eval_every"):
             whole(f"--{name.replace('_', '-')}", getattr(self, name))
         object.__setattr__(self, "probe", tuple(self.probe))  # JSON has lists only
         real("--lr", self.lr, LEARNING_RATES)
+        real("--momentum", self.momentum, DECAYS)
+        real("--average", self.average, DECAYS)
 
     @property
     def title(self) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from holdfast.errors import InputError, UnknownName
-from holdfast.runs.schema import FIELDS
+from holdfast.runs import schema
 
-KINDS = {"id": "TEXT", "status": "TEXT", **FIELDS, "augment": "BOOLEAN"}
+KINDS = {"id": "TEXT", "status": "TEXT", **schema.KINDS}
 
 
 def values(where: Mapping[str, str]) -> dict[str, Any]:
