@@ -57,6 +57,7 @@ def new_learner(
     width: int | None = None,
     seed: int = 0,
     classes: int = 0,
+    clip_samples: float | None = None,
 ) -> PortableLearner:
     """A learner for samples of this shape. An encoder or a memory is copied: the caller's stays as it is."""
     if not isinstance(method, str | Method):
@@ -73,6 +74,7 @@ def new_learner(
         lr=lr,
         seed=seed,
         classes=classes if chosen.needs_unseen_classes else 0,
+        clip_samples=clip_samples,
     )
 
 

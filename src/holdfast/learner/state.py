@@ -43,7 +43,9 @@ def pack(learner: Learner) -> tuple[dict[str, Tensor], Values]:
     tensors |= asked
     tensors |= {f"memory/{name}": torch.from_numpy(array) for name, array in learner.memory.state().items()}
     sample_template = learner.sample_template
+    usual = {"magnitude": learner.magnitude} if learner.magnitude else {}  # files of before have none
     return tensors, {
+        **usual,
         "method": {"name": type(learner.method).__name__, "options": asdict(learner.method)},
         "step": learner.step,
         "seed": learner.seed,
@@ -85,6 +87,7 @@ def restored(
         seed=values["seed"],
         classes=settings["classes"],
         pending=values["questions"]["room"],
+        clip_samples=settings.get("clip_samples"),
     )
     unpack(learner, tensors, values, [decode(label) for label in values["labels"]])
     check_learner(learner)
@@ -100,6 +103,7 @@ def unpack(learner: Learner, tensors: Mapping[str, Tensor], values: Values, labe
             raise CheckpointError(f"the {part} does not fit the checkpoint: {here} here and {there} there")
     learner.labels.restore(labels)
     learner.step = values["step"]
+    learner.magnitude = values.get("magnitude", 0.0)
     if (sample := values["sample"]) is not None:
         learner.sample_template = torch.empty(0, *sample["shape"], dtype=_dtype(sample["type"]))
     _load_net(learner.net, _under("net/", tensors), values["seen"], learner.optimizer)
