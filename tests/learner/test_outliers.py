@@ -16,7 +16,7 @@ from holdfast import ER, DERPlusPlus, GDumb, Learner, mlp, small_cnn
 from holdfast.errors import BatchError, CheckpointError, InputError, NonFiniteError
 from holdfast.methods import METHODS
 
-Samples = NDArray[np.float32]
+Samples = NDArray[Any]
 KINDS = 4
 CENTRES = np.random.default_rng(0).normal(size=(KINDS, 64)) * 1.5
 every_method = pytest.mark.parametrize("name", METHODS)
@@ -175,9 +175,10 @@ def test_what_is_usual_is_saved_and_taken_back_with_a_step_that_fails(
     learner = learner_of("er")
     learner.observe(*batch(0))
     before, usual = learner.state_hash(), learner.magnitude
-    with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
+    with monkeypatch.context() as patch:
         patch.setattr(learner.optimizer, "step", lambda: 1 / 0)
-        learner.observe(50 * batch(1)[0], batch(1)[1])
+        with pytest.raises(ZeroDivisionError):
+            learner.observe(50 * batch(1)[0], batch(1)[1])
     assert learner.state_hash() == before and learner.magnitude == usual
     learner.save(tmp_path / "saved")
     loaded = Learner.load(tmp_path / "saved")
@@ -239,7 +240,7 @@ def test_in_a_folder_the_limit_may_change_and_the_log_is_repeated_as_it_was(tmp_
 @pytest.mark.parametrize(
     ("encoder", "optimizer", "value"),
     [
-        (lambda: nn.Identity(), lambda p: torch.optim.Adam(p, lr=0.01), 1e25),  # its square is kept
+        (nn.Identity, lambda p: torch.optim.Adam(p, lr=0.01), 1e25),  # its square is kept
         (lambda: nn.Sequential(nn.BatchNorm1d(8), nn.Linear(8, 8)), None, 1e16),  # the variance is finite
     ],
     ids=["Adam", "BatchNorm"],
@@ -264,16 +265,15 @@ def test_r34_one_that_cannot_go_on_says_so_and_a_folder_goes_back(tmp_path: Path
     for number in range(5):
         learner.observe(*batch(number))
         steps.append(learner.state_hash())
-    with pytest.raises(NonFiniteError) as first:
-        for number in range(5, 20):
+    said = []
+    for number in range(5, 25):
+        try:
             learner.observe(marked(batch(number)[0], 1e6, 1, 2), batch(number)[1])
-    assert "a smaller lr may help" in str(first.value)
-    with pytest.raises(NonFiniteError) as many:
-        for number in range(20, 23):
-            with pytest.raises(NonFiniteError):
-                learner.observe(*batch(number))
-        learner.observe(*batch(23))
-    assert f"until=step) goes back to a step from 0 to {learner.step - 1}" in str(many.value)
+        except NonFiniteError as error:
+            said.append(str(error))
+    assert "a smaller lr may help" in said[0]
+    with pytest.raises(NonFiniteError, match=rf"until=step\) goes back to a step from 0 to {learner.step - 1}"):
+        learner.observe(*batch(25))
     learner.close()
     for wrong in (learner.step + 1, 10**6):
         with pytest.raises(CheckpointError, match=f"until must be from 0 to {learner.step}"):
@@ -284,5 +284,5 @@ def test_r34_one_that_cannot_go_on_says_so_and_a_folder_goes_back(tmp_path: Path
         assert learner.state_hash() == steps[5]
     with holdfast.open(home) as learner:
         assert learner.state_hash() == steps[5]
-    with pytest.raises(InputError, match="no learner in .* that could go back to step 3"):
+    with pytest.raises(InputError, match=r"no learner in .* that could go back to step 3"):
         holdfast.open(tmp_path / "none", mlp((8,)), ER(), until=3)
