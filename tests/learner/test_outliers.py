@@ -41,7 +41,7 @@ def normed() -> nn.Module:
 
 
 def learner_of(name: str, encoder: nn.Module | None = None, **settings: Any) -> Learner:
-    method = METHODS[name](rounds=10) if name == "gdumb" else METHODS[name]()
+    method = GDumb(rounds=10) if name == "gdumb" else METHODS[name]()
     return Learner(encoder or mlp((8,), width=32), method, **{"memory": 60, "classes": KINDS, **settings})
 
 

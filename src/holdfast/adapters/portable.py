@@ -15,7 +15,7 @@ from holdfast.learner import Learner
 from holdfast.learner.state import restored
 from holdfast.memory import Memory
 from holdfast.methods import Method
-from holdfast.nets import NETS, default_net, recipe
+from holdfast.nets import NETS, default_net, reliable_recipe
 from holdfast.runs.spec import parse_method
 from holdfast.storage import checkpoint
 
@@ -40,7 +40,7 @@ class PortableLearner(Learner):
 
     def __reduce__(self) -> tuple[Callable[..., "PortableLearner"], tuple[Any, ...]]:
         encoder = self.net.encoder.module
-        return from_bytes, (self.serialized(), self.method, None if recipe(encoder) else encoder)
+        return from_bytes, (self.serialized(), self.method, None if reliable_recipe(encoder) else encoder)
 
 
 def from_bytes(content: bytes, method: Method, encoder: nn.Module | None = None) -> PortableLearner:

@@ -27,7 +27,8 @@ from holdfast.learner.versions import Lock, Versions
 from holdfast.memory import Memory
 from holdfast.memory.class_index import Journal, Slots
 from holdfast.methods.base import Method, StepContext
-from holdfast.nets import HEADS, Net, own_modes, recipe
+from holdfast.nets import HEADS, Net, own_modes, reliable_recipe
+from holdfast.nets.net.structure import frozen, structure
 from holdfast.samples import Samples, as_tensor, check_fits, check_magnitude, magnitude
 from holdfast.seeds import generator, torch_seeded
 from holdfast.storage import checkpoint, files
@@ -212,8 +213,9 @@ class Learner:
         """What `save` writes, with `more` in its manifest."""
         encoder, augment = self.net.encoder.module, self._augment
         settings = {
-            "net": recipe(encoder),
-            "frozen": [name for name, parameter in encoder.named_parameters() if not parameter.requires_grad],
+            "net": reliable_recipe(encoder),
+            "structure": structure(encoder),
+            "frozen": frozen(encoder),
             "classes": self._classes,
             "clip_samples": self.clip_samples,
             "augment": None if augment is None else getattr(augment, "__name__", type(augment).__name__),

@@ -16,6 +16,7 @@ from holdfast.nets.net import (
     mlp,
     own_modes,
     recipe,
+    reliable_recipe,
     slim_resnet18,
     small_cnn,
 )
@@ -36,6 +37,7 @@ __all__ = [
     "mlp",
     "own_modes",
     "recipe",
+    "reliable_recipe",
     "slim_resnet18",
     "small_cnn",
 ]
