@@ -28,7 +28,7 @@ from holdfast.memory import Memory
 from holdfast.memory.class_index import Journal, Slots
 from holdfast.methods.base import Method, StepContext
 from holdfast.nets import HEADS, Net, own_modes, reliable_recipe
-from holdfast.nets.net.structure import frozen, structure
+from holdfast.nets.structure import frozen, structure
 from holdfast.samples import Samples, as_tensor, check_fits, check_magnitude, magnitude
 from holdfast.seeds import generator, torch_seeded
 from holdfast.storage import checkpoint, files

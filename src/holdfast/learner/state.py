@@ -17,7 +17,7 @@ from holdfast.learner.labels import decode
 from holdfast.learner.soundness import check_learner, check_optimizer, check_values
 from holdfast.methods import METHODS, Method
 from holdfast.nets import Net, built_in
-from holdfast.nets.net.structure import check_structure
+from holdfast.nets.structure import check_structure
 from holdfast.samples import is_dense
 
 if TYPE_CHECKING:

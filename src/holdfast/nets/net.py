@@ -15,8 +15,8 @@ from torch.nn.parameter import is_lazy
 from holdfast.arguments import Range, whole
 from holdfast.errors import BatchError, CheckpointError, HoldfastError, InputError
 from holdfast.losses import unit
-from holdfast.nets.net.structure import fingerprint
 from holdfast.nets.norms import norms_of_one_value
+from holdfast.nets.structure import fingerprint
 from holdfast.seeds import generator, torch_seeded
 
 
