@@ -2,6 +2,7 @@
 
 import copy
 import doctest
+import math
 import pickle
 import pickletools
 import subprocess
@@ -213,15 +214,32 @@ def test_as_many_labels_as_samples() -> None:
         OnlineClassifier().learn_many(pd.DataFrame([{"a": 1.0}] * 2), pd.Series(["fig"]))
 
 
-def test_a_step_that_fails_takes_back_those_before_it() -> None:
-    model, twin = taught(65, method="er"), taught(65, method="er")
+@pytest.mark.parametrize(("clip", "error"), [(None, BatchError), (math.inf, NonFiniteError)])
+def test_a_step_that_fails_takes_back_those_before_it(clip: float | None, error: type[Exception]) -> None:
+    model, twin = (taught(65, method="er", clip_samples=clip) for _ in range(2))
     xs, ys = stream(65, 120)
     xs[25] = dict.fromkeys("abcdefgh", 3e38)
     before = state(model)
-    with pytest.raises(NonFiniteError):
+    with pytest.raises(error):
         model.learn_many(pd.DataFrame(xs), pd.Series(ys))
     assert state(model) == before
     assert state(teach(model, 65, 120)) == state(teach(twin, 65, 120))
+
+
+@pytest.mark.parametrize("place", [0, 1, 5, 9, 14, 33])
+def test_an_outlier_does_not_wait_for_a_step_that_it_would_make_fail(place: int) -> None:
+    """Among the first two samples nobody can know; it is left out when the third comes."""
+    model, without_it, refused = OnlineClassifier(), OnlineClassifier(), 0
+    for number, (x, y) in enumerate(zip(*stream(0, 40), strict=True)):
+        try:
+            model.learn_one({**x, "a": -9999.0} if number == place else x, y)
+        except BatchError:
+            refused += 1
+            if number != place:
+                model.learn_one(x, y)
+        if number != place:
+            without_it.learn_one(x, y)
+    assert refused == 1 and state(model) == state(without_it)
 
 
 @pytest.mark.parametrize("copied", [lambda m: pickle.loads(pickle.dumps(m)), copy.deepcopy, "with attributes"])

@@ -3,6 +3,7 @@
 import copy
 import doctest
 import io
+import math
 import pickle
 import pickletools
 import subprocess
@@ -27,7 +28,7 @@ from torch import nn
 
 from holdfast import ERACE, Learner, Reservoir, mlp, sklearn
 from holdfast.adapters.portable import PortableLearner
-from holdfast.errors import InputError, NonFiniteError
+from holdfast.errors import BatchError, InputError, NonFiniteError
 from holdfast.nets import recipe
 from holdfast.sklearn import OnlineClassifier
 
@@ -323,13 +324,14 @@ def test_bad_input_changes_nothing(learn: str, x: Any, y: Any) -> None:
         assert vars(fresh) == vars(OnlineClassifier())
 
 
+@pytest.mark.parametrize(("clip", "error"), [(None, BatchError), (math.inf, NonFiniteError)])
 @pytest.mark.parametrize("learn", ["partial_fit", "fit"])
-def test_a_step_that_fails_takes_back_those_before_it(learn: str) -> None:
-    model, twin = taught(method="er"), taught(method="er")
+def test_a_step_that_fails_takes_back_those_before_it(learn: str, clip: float | None, error: type[Exception]) -> None:
+    model, twin = taught(method="er", clip_samples=clip), taught(method="er", clip_samples=clip)
     x, y = stream(60, 100)
     x[15] = 3e38  # finite, but the second loss or the third is not
     before = state(model)
-    with pytest.raises(NonFiniteError):
+    with pytest.raises(error):
         getattr(model, learn)(x, np.where(y == "pear", "new", y))
     assert state(model) == before
     more = stream(60, 100)

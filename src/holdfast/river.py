@@ -18,6 +18,7 @@ from holdfast.arguments import Range, whole
 from holdfast.errors import BatchError
 from holdfast.learner.labels import Labels
 from holdfast.methods import Method
+from holdfast.samples import TOO_FAR, outlier
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,6 +39,8 @@ class OnlineClassifier(base.MiniBatchClassifier):
     lr: the learning rate
     batch: how many samples make a step
     width: of the hidden layers
+    clip_samples: values beyond it, on either side, count as it; if None, a sample is refused that has a value a hundred
+        times as large as all before; math.inf takes everything as it comes
     seed: decides all randomness
 
     >>> model = OnlineClassifier(batch=2)
@@ -55,6 +58,7 @@ class OnlineClassifier(base.MiniBatchClassifier):
         lr: float = 0.1,
         batch: int = 10,
         width: int = 128,
+        clip_samples: float | None = None,
         seed: int = 0,
     ) -> None:
         self.method = method
@@ -62,6 +66,7 @@ class OnlineClassifier(base.MiniBatchClassifier):
         self.lr = lr
         self.batch = batch
         self.width = width
+        self.clip_samples = clip_samples
         self.seed = seed
         self.learner: PortableLearner | None = None  # from the first step on
         self._columns: dict[Hashable, int] = {}  # of the features, in the learner's samples
@@ -102,6 +107,7 @@ class OnlineClassifier(base.MiniBatchClassifier):
         if self.learner is None and not self._waiting:
             self._new_learner()  # so that parameters that cannot be are refused with the first sample
         samples = [as_sample(x) for x in xs]
+        self._check_magnitude(samples)
         known = Labels() if self.learner is None else self.learner.labels
         labels = known.check([*(label for _, label in self._waiting), *ys])
         waiting = [*self._waiting, *zip(samples, labels[len(self._waiting) :], strict=True)]
@@ -110,6 +116,17 @@ class OnlineClassifier(base.MiniBatchClassifier):
                 self._step(waiting[:batch])
                 del waiting[:batch]
             self._waiting = waiting
+
+    def _check_magnitude(self, samples: list[Sample]) -> None:
+        """An outlier does not wait for a step, which it would make fail; nor does one that only now turns out to be."""
+        if self.clip_samples is not None:
+            return
+        waiting = [x for x, _ in self._waiting]
+        sizes = [max(map(abs, x.values()), default=0.0) for x in (*waiting, *samples)]
+        if (place := outlier(sizes, 0.0 if self.learner is None else self.learner.magnitude)) is not None:
+            if place < len(waiting):
+                del self._waiting[place]
+            raise BatchError(f"a sample has the absolute value {sizes[place]:g}, {TOO_FAR}")
 
     def _step(self, batch: list[tuple[Sample, Hashable]]) -> None:
         samples, labels = [x for x, _ in batch], [y for _, y in batch]
@@ -129,6 +146,7 @@ class OnlineClassifier(base.MiniBatchClassifier):
             encoder="mlp",
             width=self.width,
             seed=self.seed,
+            clip_samples=self.clip_samples,
         )
 
     def _answer(self, xs: Sequence[Mapping[Hashable, Any]]) -> tuple[list[Any], NDArray[np.float64]]:

@@ -1,6 +1,7 @@
 """What may come as samples."""
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,20 @@ from holdfast.errors import BatchError
 
 Samples = NDArray[np.generic] | Tensor
 
+FAR = 100  # times as large as all values so far: no measurement, but a mistake or a mark for a missing value
+TOO_FAR = (
+    f"which is more than {FAR} times as large as any other so far: mend it or leave it out; "
+    "clip_samples=... would limit what comes, clip_samples=math.inf take it as it is"
+)
+
 
 @torch.inference_mode(False)  # what is made in inference mode could not be learned from
-def as_tensor(x: Samples, sample_template: Tensor | None) -> Tensor:
+def as_tensor(x: Samples, sample_template: Tensor | None, clip: float | None = None) -> Tensor:
     """`x` as a tensor of our own (the caller may reuse theirs), or a BatchError that says what is wrong.
 
     The same values have the same form in it, however they were laid out: kernels round by the layout.
-    `like`: an empty batch of the shape and type that are expected, if any are.
+    `like`: an empty batch of the shape and type that are expected, if any are. `clip`: float values beyond it, on
+    either side, become it.
     """
     if isinstance(x, np.ndarray):
         if x.dtype.kind not in "fu" or (x.dtype.kind == "u" and x.dtype != np.uint8):
@@ -43,6 +51,8 @@ def as_tensor(x: Samples, sample_template: Tensor | None) -> Tensor:
         samples = samples.float()
         if not samples.isfinite().all():
             raise BatchError("x has a value that is NaN or infinite")
+        if clip is not None:
+            samples.clamp_(-clip, clip)
     check_fits(samples, sample_template)
     return samples
 
@@ -55,6 +65,43 @@ def check_fits(samples: Tensor, sample_template: Tensor | None) -> None:
             f"x has samples of shape {tuple(samples.shape[1:])} and type {samples.dtype}; "
             f"this learner takes {tuple(sample_template.shape[1:])} and {sample_template.dtype}"
         )
+
+
+def magnitude(samples: Tensor) -> float:
+    """The power of two that no value reaches: how large they are, which gives away none of them. 0 if all are 0."""
+    if not samples.is_floating_point() or not samples.numel():
+        return 0.0
+    low, high = samples.aminmax()
+    largest = max(-low.item(), high.item())
+    return math.ldexp(1.0, math.frexp(largest)[1]) if largest else 0.0
+
+
+def check_magnitude(samples: Tensor, so_far: float) -> None:
+    """A BatchError if a value lies so far beyond all others that learning from it would ruin the net.
+
+    `so_far`: the magnitude of the batches before.
+    """
+    if magnitude(samples) <= FAR * max(1.0, so_far):
+        return
+    sizes = samples.flatten(1).abs().amax(1)
+    if (place := outlier(sizes.tolist(), so_far)) is not None:
+        value = samples[place].flatten()[samples[place].abs().argmax()].item()
+        raise BatchError(f"x has the value {value:g}, in sample {place}, {TOO_FAR}")
+
+
+def outlier(sizes: Sequence[float], so_far: float) -> int | None:
+    """The place of one that is far beyond all others, if there is one.
+
+    Without any before, most of these say what is usual. Nets are made for values around 1, so up to 100 all is well.
+    They are looked at in order, each as a measure for the next: a heavy tail is no gap.
+    """
+    inorder = sorted(size for size in sizes if size)
+    usual = max(1.0, so_far or inorder[len(inorder) // 2]) if inorder else 1.0
+    for size in inorder:
+        if size > FAR * usual:
+            return list(sizes).index(size)
+        usual = max(usual, size)
+    return None
 
 
 def is_dense(x: Tensor) -> bool:

@@ -45,6 +45,8 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     encoder: "mlp", "small-cnn", "slim-resnet18", a module of your own (which is copied), or None to suit the samples
     width: of the built-in encoder's layers, None for its own default
     shape: of one sample, (channels, height, width), when the rows of X are flat
+    clip_samples: values beyond it, on either side, count as it; if None, a sample is refused that has a value a hundred
+        times as large as all before; math.inf takes everything as it comes
     random_state: decides all randomness; a number gives the same bits every time
 
     >>> model = OnlineClassifier()
@@ -67,6 +69,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         encoder: str | nn.Module | None = None,
         width: int | None = None,
         shape: tuple[int, ...] | None = None,
+        clip_samples: float | None = None,
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
         self.method = method
@@ -77,6 +80,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.encoder = encoder
         self.width = width
         self.shape = shape
+        self.clip_samples = clip_samples
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> Self:
@@ -174,4 +178,5 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             width=self.width,
             seed=int(seed),
             classes=classes,
+            clip_samples=self.clip_samples,
         )

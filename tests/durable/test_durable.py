@@ -306,7 +306,7 @@ def test_questions_survive_too(home: Path) -> None:
 
 
 def test_what_is_forgotten_is_nowhere_on_the_disk(home: Path) -> None:
-    secret = np.array([[1234.5, -987.25, 55.125]], np.float32)
+    secret = np.array([[12.345, -98.725, 55.125]], np.float32)
     with opened(home) as learner:
         learner.observe(*BATCHES[0])
         learner.observe(secret, ["a name"])

@@ -15,7 +15,7 @@ from holdfast.learner import Learner
 from holdfast.learner.state import restored
 from holdfast.memory import Memory
 from holdfast.methods import Method
-from holdfast.nets import NETS, default_net, recipe
+from holdfast.nets import NETS, default_net, reliable_recipe
 from holdfast.storage import checkpoint
 
 MANY_ROWS = 8  # matrix products of fewer rows may add up in another order
@@ -39,7 +39,7 @@ class PortableLearner(Learner):
 
     def __reduce__(self) -> tuple[Callable[..., "PortableLearner"], tuple[Any, ...]]:
         encoder = self.net.encoder.module
-        return from_bytes, (self.serialized(), self.method, None if recipe(encoder) else encoder)
+        return from_bytes, (self.serialized(), self.method, None if reliable_recipe(encoder) else encoder)
 
 
 def from_bytes(content: bytes, method: Method, encoder: nn.Module | None = None) -> PortableLearner:
@@ -56,6 +56,7 @@ def new_learner(
     width: int | None = None,
     seed: int = 0,
     classes: int = 0,
+    clip_samples: float | None = None,
 ) -> PortableLearner:
     """A learner for samples of this shape. An encoder or a memory is copied: the caller's stays as it is."""
     if not isinstance(method, str | Method):
@@ -72,6 +73,7 @@ def new_learner(
         lr=lr,
         seed=seed,
         classes=classes if chosen.needs_unseen_classes else 0,
+        clip_samples=clip_samples,
     )
 
 

@@ -15,7 +15,7 @@ from holdfast.durable.folder import LEARNER, Folder
 from holdfast.errors import CheckpointError, InputError, LabelError, OtherBits
 from holdfast.learner import Learner, operations
 from holdfast.learner.labels import encode
-from holdfast.learner.parts import MakeOptimizer, check_optimizer, check_parts
+from holdfast.learner.parts import MakeOptimizer, check_clip, check_optimizer, check_parts
 from holdfast.learner.state import restored
 from holdfast.memory import Memory
 from holdfast.memory.class_index import Journal
@@ -40,26 +40,35 @@ def open(
     classes: int | None = None,
     pending: int | None = None,
     average: float | None = None,
+    clip_samples: float | None = None,
+    until: int | None = None,
 ) -> "DurableLearner":
     """The learner that lives in the folder `path`; made if there is none, recovered if its process was killed.
 
     When `observe` returns, the batch survives kill -9 and power loss; with `sync_every` seconds above 0 a power loss
     may take the batches of the last so many seconds. After `checkpoint_every` changes the learner is written as a
     whole and the log of changes starts anew: recovering repeats at most so many. What is not built in (an encoder or
-    method of your own) is passed each time; other settings are known to the folder, and have to fit if given.
+    method of your own) is passed each time; other settings are known to the folder, and have to fit if given, except
+    `clip_samples`, which holds from now on. `until` goes back to that step, if it is not before the last whole copy:
+    what was done after it is dropped for good.
     """
     sync_every = real("sync_every", sync_every, Range(least=0, most=DAY))
     checkpoint_every = whole("checkpoint_every", checkpoint_every, Range(least=1))
     check_parts(encoder, method, augment, optional=True)
     check_optimizer(lr, optimizer)
+    clip_samples = check_clip(clip_samples)
+    until = None if until is None else whole("until", until)
     given = {"memory": memory, "lr": lr, "seed": seed, "classes": classes, "pending": pending}
     given["average"] = average
-    settings = {name: value for name, value in given.items() if value is not None}
+    settings: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
 
     def new() -> DurableLearner:
+        if until is not None:
+            raise InputError(f"there is no learner in {path} that could go back to step {until}")
         if encoder is None or method is None:
             raise InputError(f"there is no learner in {path} yet: give it an encoder and a method")
-        learner = DurableLearner(encoder, method, optimizer=optimizer, augment=augment, **settings)  # type: ignore[arg-type]
+        others: dict[str, Any] = {"optimizer": optimizer, "augment": augment, "clip_samples": clip_samples}
+        learner = DurableLearner(encoder, method, **others, **settings)
         learner.serialized()  # or an error
         return learner
 
@@ -71,18 +80,7 @@ def open(
             folder.checkpoint(learner._in_folder)
         else:
             parts: dict[str, Any] = {"encoder": encoder, "method": method, "optimizer": optimizer, "augment": augment}
-            tensors, manifest, entries = folder.read()
-            with checkpoint.distrust(folder.learner_file):
-                learner = restored(DurableLearner, tensors, manifest, **parts)
-            _check_fit(learner, settings)
-            moved = machine.differences(machine.conditions(learner.device.type), manifest.get("conditions", {}))
-            if entries and moved:
-                note = "what is repeated from it may differ in its last bits"
-                warnings.warn(f"the log in {path} was written elsewhere ({moved}): {note}", OtherBits, stacklevel=2)
-            with checkpoint.distrust(f"the log in {path}"):
-                for entry in entries:
-                    learner.repeat(operations.from_bytes(entry))
-            folder.go_on(learner._in_folder, anew=bool(entries or moved))
+            learner = _recovered(folder, parts, settings, clip_samples, until)
     except BaseException:
         folder.abandon()
         raise
@@ -97,6 +95,7 @@ class DurableLearner(Learner):
     """
 
     _folder: Folder | None = None  # none while the operations of an earlier process are repeated
+    _written_at = 0  # the step of the last whole copy
 
     def checkpoint(self) -> None:
         """Writes the learner as it is; the log of changes starts anew."""
@@ -169,7 +168,13 @@ class DurableLearner(Learner):
             raise LabelError(f"y: {error}") from None
         return labels
 
+    def _way_back(self) -> str:
+        if self._folder is None or self.step == self._written_at:
+            return super()._way_back()
+        return f"holdfast.open(..., until=step) goes back to a step from {self._written_at} to {self.step - 1}"
+
     def _in_folder(self, **manifest: Any) -> bytes:
+        self._written_at = self.step
         return self.serialized(conditions=machine.conditions(self.device.type), **manifest)
 
     def _commit(self, operation: operations.Operation | None) -> None:
@@ -179,6 +184,37 @@ class DurableLearner(Learner):
             self._folder.checkpoint(self._in_folder)
         else:
             self._folder.keep(operations.to_bytes(operation))
+
+
+def _recovered(
+    folder: Folder, parts: dict[str, Any], settings: dict[str, Any], clip_samples: float | None, until: int | None
+) -> DurableLearner:
+    tensors, manifest, entries = folder.read()
+    with checkpoint.distrust(folder.learner_file):
+        learner = restored(DurableLearner, tensors, manifest, **parts)
+    _check_fit(learner, settings)
+    moved = machine.differences(machine.conditions(learner.device.type), manifest.get("conditions", {}))
+    if entries and moved:
+        note = "what is repeated from it may differ in its last bits"
+        warnings.warn(f"the log in {folder.path} was written elsewhere ({moved}): {note}", OtherBits, stacklevel=3)
+    with checkpoint.distrust(f"the log in {folder.path}"):
+        _repeat(learner, entries, until)
+    changed = clip_samples is not None and clip_samples != learner.clip_samples
+    if changed:
+        learner.clip_samples = clip_samples
+    folder.go_on(learner._in_folder, anew=bool(entries or moved or changed))
+    return learner
+
+
+def _repeat(learner: DurableLearner, entries: list[bytes], until: int | None) -> None:
+    """What the log holds, or only what led to a step."""
+    first = learner._written_at = learner.step
+    for entry in entries:
+        if until is not None and learner.step >= until:
+            break
+        learner.repeat(operations.from_bytes(entry))
+    if until is not None and learner.step != until:
+        raise CheckpointError(f"until must be from {first} to {learner.step}, the steps the folder has, not {until}")
 
 
 def _check_fit(learner: Learner, settings: dict[str, Any]) -> None:

@@ -28,7 +28,7 @@ CHUNK = 256
 @torch.inference_mode()
 def scores(learner: Learner, x: Samples) -> tuple[Tensor, Sequence[Hashable]]:
     """Of each class index, -inf for forgotten ones; and the labels behind the indices."""
-    samples = as_tensor(x, learner.sample_template)
+    samples = as_tensor(x, learner.sample_template, learner.clip_samples)
     with torch.autocast(learner.device.type, enabled=False), _reading(learner) as version:
         seen = version.net.seen
         if seen == len(version.forgotten):

@@ -17,20 +17,24 @@ from holdfast.augment import Augment
 from holdfast.batch import Batch, Task
 from holdfast.errors import BatchError, InputError, NonFiniteError, NothingLearned
 from holdfast.learner import answers
+from holdfast.learner.finite import LARGEST, all_below, all_finite, has_numbers, numbers_of
 from holdfast.learner.labels import FORGOTTEN, Labels, encode
 from holdfast.learner.operations import Asked, Observed, Operation, Remembered, Told
-from holdfast.learner.parts import MakeOptimizer, check_parts, optimizer_of
+from holdfast.learner.parts import MakeOptimizer, check_clip, check_parts, optimizer_of
 from holdfast.learner.pending import Pending, Ticket
 from holdfast.learner.state import pack, restored
 from holdfast.learner.versions import Lock, Versions
 from holdfast.memory import Memory
 from holdfast.memory.class_index import Journal, Slots
 from holdfast.methods.base import Method, StepContext
-from holdfast.nets import HEADS, Net, own_modes, recipe
+from holdfast.nets import HEADS, Net, own_modes, reliable_recipe
 from holdfast.nets.averages import Average
-from holdfast.samples import Samples, as_tensor, check_fits, is_dense
+from holdfast.nets.structure import frozen, structure
+from holdfast.samples import Samples, as_tensor, check_fits, check_magnitude, magnitude
 from holdfast.seeds import generator, torch_seeded
 from holdfast.storage import checkpoint, files
+
+MANY_FAILURES = 3  # in a row
 
 
 class Learner:
@@ -56,12 +60,17 @@ class Learner:
         classes: int = 0,
         pending: int = 1000,
         average: float = 0.0,
+        clip_samples: float | None = None,
     ) -> None:
         """`lr` is that of plain SGD, 0.1 if nothing is said; `optimizer` makes another from the parameters.
 
         `classes` sizes the head in advance, for methods that look at classes still to come. `pending`: how many
         questions may wait for their labels at a time. `average`: above 0, questions are answered by an exponential
         moving average of the net with this decay, as 0.99, and not by the net that learns, which learns the same.
+        questions may wait for their labels at a time.
+
+        `clip_samples`: values of float samples beyond it, on either side, count as it; with `math.inf` all are taken
+        as they come. If nothing is said, a batch is refused that has a value a hundred times as large as all before.
         """
         check_parts(encoder, method, augment)
         self._classes = whole("classes", classes)
@@ -81,18 +90,21 @@ class Learner:
         self.net = Net(encoder, HEADS[method.head](self.seed).to(device)).eval()
         self.optimizer = optimizer_of([p for p in self.net.parameters() if p.requires_grad], lr, optimizer)
         encoder_state = (*self.net.encoder.parameters(), *self.net.encoder.buffers())
-        self._encoder_state = [tensor for tensor in encoder_state if _has_numbers(tensor)]
+        self._encoder_state = [tensor for tensor in encoder_state if has_numbers(tensor)]
         self._augment = augment
         self.average = self._averaged(real("average", average, DECAYS))
         self.versions = Versions(self.nets, self.labels, self.memory, self.optimizer)
         self.pending = Pending(pending)
         self._change_lock = Lock()  # one change at a time
         self._pending_lock = Lock()  # one change of the open questions at a time
+        self.clip_samples = check_clip(clip_samples)
+        self.magnitude = 0.0  # of the float samples that were learned or remembered so far
         self.sample_template: Tensor | None = (
             None  # an empty batch of the samples' shape and type, from the first batch on
         )
         self._answering: Net | None = None  # made when asked for, until the next step
         self._whole: Journal | None = None  # of changes that are made together
+        self._failures = 0  # how many steps in a row have not led to finite numbers
 
     @property
     def classes(self) -> list[Hashable]:
@@ -105,12 +117,13 @@ class Learner:
         `x`: samples, uint8 (scaled to [-1, 1]) or float (taken as they are); `y`: a hashable label each.
         """
         with self._change_lock:
-            samples = as_tensor(x, self.sample_template)
+            samples = as_tensor(x, self.sample_template, self.clip_samples)
+            self._check_magnitude(samples)
             self._learn(Observed(samples, self._check_labels(y, samples), self._check_task(task)))
 
     def ask(self, x: Samples) -> Ticket:
         """Answers now, and keeps the samples until their labels are told."""
-        samples = as_tensor(x, self.sample_template)
+        samples = as_tensor(x, self.sample_template, self.clip_samples)
         if len(samples) == 0:
             raise BatchError("x is empty; a question needs at least one sample")
         try:
@@ -124,6 +137,7 @@ class Learner:
         with self._change_lock:
             number, samples = self.pending.number(ticket), self.pending[ticket]
             check_fits(samples, self.sample_template)  # the question may have come before the first batch
+            self._check_magnitude(samples)
             self._learn(Told(number, samples, self._check_labels(y, samples), self._check_task(task)))
 
     def forget(self, label: Hashable) -> int:
@@ -148,7 +162,7 @@ class Learner:
         What the net has learned from them cannot be taken out.
         """
         with self._change() as journal, self._pending_lock:
-            samples = as_tensor(x, None)
+            samples = as_tensor(x, None, self.clip_samples)
             if not self.pending.remove_samples(samples, journal):
                 check_fits(samples, self.sample_template)
             return self._erase(self.memory.find(samples), journal)
@@ -160,7 +174,8 @@ class Learner:
                 f"{type(self.method).__name__} keeps {self.method.stored_extras} beside samples it has learned from"
             )
         with self._change_lock:
-            samples = as_tensor(x, self.sample_template)
+            samples = as_tensor(x, self.sample_template, self.clip_samples)
+            self._check_magnitude(samples)
             self._store(Remembered(samples, self._check_labels(y, samples)))
 
     def predict(self, x: Samples, *, reject: float | None = None) -> list[Hashable]:
@@ -206,9 +221,11 @@ class Learner:
         """What `save` writes, with `more` in its manifest."""
         encoder, augment = self.net.encoder.module, self._augment
         settings = {
-            "net": recipe(encoder),
-            "frozen": [name for name, parameter in encoder.named_parameters() if not parameter.requires_grad],
+            "net": reliable_recipe(encoder),
+            "structure": structure(encoder),
+            "frozen": frozen(encoder),
             "classes": self._classes,
+            "clip_samples": self.clip_samples,
             "augment": None if augment is None else getattr(augment, "__name__", type(augment).__name__),
         }
         with self.at_rest():  # until it is written: these are the tensors that learn
@@ -225,12 +242,20 @@ class Learner:
         method: Method | None = None,
         optimizer: MakeOptimizer | None = None,
         augment: Augment | None = None,
+        clip_samples: float | None = None,
     ) -> Self:
-        """The learner that was saved. What is not built in is passed again, and has to fit."""
+        """The learner that was saved. What is not built in is passed again, and has to fit.
+
+        `clip_samples`, if given, holds from now on.
+        """
         parts: dict[str, Any] = {"encoder": encoder, "method": method, "optimizer": optimizer, "augment": augment}
         check_parts(encoder, method, augment, optional=True)
+        clip_samples = check_clip(clip_samples)
         with checkpoint.distrust(path):
-            return restored(cls, *checkpoint.read(Path(path)), **parts)
+            learner = restored(cls, *checkpoint.read(Path(path)), **parts)
+        if clip_samples is not None:
+            learner.clip_samples = clip_samples
+        return learner
 
     def repeat(self, operation: Operation) -> None:
         """Does again what was done once."""
@@ -301,6 +326,10 @@ class Learner:
             raise BatchError("x is empty; a batch needs at least one sample")
         return labels
 
+    def _check_magnitude(self, samples: Tensor) -> None:
+        if self.clip_samples is None:
+            check_magnitude(samples, self.magnitude)
+
     def _check_task(self, task: int | None) -> int | None:
         if self.method.needs_task_ids and task is None:
             raise InputError(f"{type(self.method).__name__} needs task ids: call observe(x, y, task=...)")
@@ -358,6 +387,7 @@ class Learner:
                 self._commit(operation)
                 if isinstance(operation, Told):
                     self.pending.remove(operation.ticket, journal)
+        self._failures = 0
 
     def _store(self, operation: Remembered) -> None:
         with self._change() as journal:
@@ -370,6 +400,7 @@ class Learner:
     def _admit(self, samples: Tensor, labels: Sequence[Hashable], journal: Journal) -> Batch:
         """A batch with class indices, for which the head has rows."""
         self.sample_template = samples[:0]
+        self.magnitude = max(self.magnitude, magnitude(samples))
         indices = torch.tensor(self.labels.admit(labels), device=self.device)
         if self.net.seen != len(self.labels):
             journal.on_undo(self.net.head.restorer(self.optimizer))
@@ -403,17 +434,25 @@ class Learner:
         with torch_seeded(self.seed, "net", self.step, self.device), _training(self.net):
             loss, extra = self.method.learn(new, self._context("recall"))
             if not loss.isfinite():
-                raise NonFiniteError(f"the loss is {loss.item()} at step {self.step}; a smaller lr may help")
+                raise self._failure(f"the loss is {loss.item()} at step {self.step}")
             state = [*self._encoder_state, *self.net.head.parameters()]
-            if not _all_finite([tensor.grad for tensor in state if tensor.grad is not None]):
-                raise NonFiniteError(f"a gradient is not finite at step {self.step}; a smaller lr may help")
+            if not all_finite([tensor.grad for tensor in state if tensor.grad is not None]):
+                raise self._failure(f"a gradient is not finite at step {self.step}")
             self.optimizer.step()
             self.optimizer.zero_grad(set_to_none=True)
-            if not _all_finite(state):
-                raise NonFiniteError(
-                    f"step {self.step} leaves the net with a value that is not finite; a smaller lr may help"
-                )
+            if not all_below(LARGEST, [*state, *numbers_of(self.optimizer)]):
+                raise self._failure(f"step {self.step} leaves the net with a value that nothing can be computed with")
         return extra
+
+    def _failure(self, what: str) -> NonFiniteError:
+        self._failures += 1
+        if self._failures < MANY_FAILURES:
+            return NonFiniteError(f"{what}; a smaller lr may help")
+        many = f"{self._failures} batches in a row could not be learned, so the net is beyond repair"
+        return NonFiniteError(f"{what}; {many}: {self._way_back()}")
+
+    def _way_back(self) -> str:
+        return f"go on from a copy that was saved before step {self.step}, with a smaller lr or without what ruined it"
 
     def _follow(self, task: int) -> None:
         """Notes the switch if this is another task than the last."""
@@ -431,21 +470,13 @@ class Learner:
     def _restorer(self) -> Callable[[], None]:
         """What puts back the parts of the present state that are neither in the net nor in the memory."""
         labels, step, task, sample_template = len(self.labels), self.step, self.task, self.sample_template
+        magnitude = self.magnitude
 
         def restore() -> None:
             self.labels.forget_after(labels)
-            self.step, self.task, self.sample_template = step, task, sample_template
+            self.step, self.task, self.sample_template, self.magnitude = step, task, sample_template, magnitude
 
         return restore
-
-
-def _has_numbers(tensor: Tensor) -> bool:
-    """Such as may become infinite."""
-    return tensor.is_floating_point() and tensor.itemsize > 1 and is_dense(tensor) and tensor.numel() > 0
-
-
-def _all_finite(tensors: list[Tensor]) -> bool:
-    return not tensors or bool(torch.stack(torch._foreach_norm(tensors, torch.inf)).isfinite().all())
 
 
 @contextmanager

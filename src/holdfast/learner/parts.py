@@ -1,11 +1,12 @@
 """What a learner is made of beside numbers, as the caller gives it."""
 
+import math
 from collections.abc import Callable, Iterable
 
 import torch
 from torch import nn
 
-from holdfast.arguments import LEARNING_RATES, real
+from holdfast.arguments import LEARNING_RATES, Range, real
 from holdfast.errors import InputError, UnknownName
 from holdfast.methods.base import Method
 from holdfast.nets import HEADS
@@ -26,6 +27,10 @@ def check_parts(encoder: object, method: object, augment: object, *, optional: b
         raise UnknownName("head", method.head, HEADS)
     if augment is not None and not callable(augment):
         raise InputError(f"augment must be a function of a batch and a generator, not {_described(augment)}")
+
+
+def check_clip(clip_samples: object) -> float | None:
+    return None if clip_samples is None else real("clip_samples", clip_samples, Range(above=0, most=math.inf))
 
 
 def check_optimizer(lr: float | None, make: object) -> float:

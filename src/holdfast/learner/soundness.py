@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from holdfast.arguments import LEARNING_RATES, whole
+from holdfast.arguments import LEARNING_RATES, real, whole
 from holdfast.errors import CheckpointError
 from holdfast.learner.labels import FORGOTTEN, Labels
 from holdfast.nets import ProjectionHead
@@ -24,6 +24,7 @@ def check_values(values: Values) -> None:
     """Before anything is made of them."""
     for name in ("step", "seed", "seen"):
         whole(name, values[name])
+    _refuse(real("magnitude", values.get("magnitude", 0.0)) < 0, "the magnitude of its samples")
     if (sample := values["sample"]) is not None:
         _refuse(sample["type"] not in ("torch.uint8", "torch.float32"), "the type of its samples")
         _refuse(not sample["shape"] or any(whole("shape", size) < 1 for size in sample["shape"]), "their shape")

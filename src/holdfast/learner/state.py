@@ -17,6 +17,7 @@ from holdfast.learner.labels import decode
 from holdfast.learner.soundness import check_learner, check_optimizer, check_values
 from holdfast.methods import METHODS, Method
 from holdfast.nets import Net, built_in
+from holdfast.nets.structure import check_structure
 from holdfast.samples import is_dense
 
 if TYPE_CHECKING:
@@ -47,7 +48,9 @@ def pack(learner: Learner) -> tuple[dict[str, Tensor], Values]:
     tensors |= asked
     tensors |= {f"memory/{name}": torch.from_numpy(array) for name, array in learner.memory.state().items()}
     sample_template = learner.sample_template
+    usual = {"magnitude": learner.magnitude} if learner.magnitude else {}  # files of before have none
     return tensors, {
+        **usual,
         "method": {"name": type(learner.method).__name__, "options": asdict(learner.method)},
         "step": learner.step,
         "seed": learner.seed,
@@ -80,6 +83,8 @@ def restored(
     method = _built_in_method(values["method"]) if method is None else method
     if encoder is None:
         encoder = built_in(settings["net"], _under("net/encoder.module.", tensors), settings.get("frozen", ()))
+    elif (there := settings.get("structure")) is not None:
+        check_structure(encoder, there, settings["frozen"])
     memory = {key: values["memory"][key] for key in ("capacity", "nbytes")}
     learner = kind(
         encoder,
@@ -91,6 +96,7 @@ def restored(
         classes=settings["classes"],
         pending=values["questions"]["room"],
         average=values["average"]["decay"] if "average" in values else 0.0,
+        clip_samples=settings.get("clip_samples"),
     )
     unpack(learner, tensors, values, [decode(label) for label in values["labels"]])
     check_learner(learner)
@@ -108,6 +114,7 @@ def unpack(learner: Learner, tensors: Mapping[str, Tensor], values: Values, labe
         raise CheckpointError("average does not fit the checkpoint: the answers of only one of the two are averaged")
     learner.labels.restore(labels)
     learner.step = values["step"]
+    learner.magnitude = values.get("magnitude", 0.0)
     if (sample := values["sample"]) is not None:
         learner.sample_template = torch.empty(0, *sample["shape"], dtype=_dtype(sample["type"]))
     _load_net(learner.net, _under("net/", tensors), values["seen"], learner.optimizer)
@@ -134,15 +141,26 @@ def _load_net(net: Net, state: dict[str, Tensor], seen: int, optimizer: torch.op
     head = state["head.weight"]
     if head.numel():
         net.head.grow(seen, len(head), head.shape[1], optimizer)
-    ours = {name: tuple(t.shape) for name, t in net.state_dict().items()}
-    theirs = {name: tuple(t.shape) for name, t in state.items()}
+    unsaved = _unsaved_buffers(net)
+    state = {name: tensor for name, tensor in unsaved.items() if name not in state} | state  # files of before
+    ours, theirs = net.state_dict() | unsaved, state
     for name in ours | theirs:
-        if ours.get(name) != theirs.get(name):
-            raise CheckpointError(
-                f"the encoder does not fit the checkpoint: {name} has shape {ours.get(name, 'none')} "
-                f"here and {theirs.get(name, 'none')} there"
-            )
-    net.load_state_dict(state)
+        if (here := _form(ours.get(name))) != (there := _form(theirs.get(name))):
+            raise CheckpointError(f"the encoder does not fit the checkpoint: {name} has {here} here and {there} there")
+    net.load_state_dict({name: tensor for name, tensor in state.items() if name not in unsaved})
+    for name, buffer in unsaved.items():
+        if not torch.equal(buffer, state[name].to(buffer.device)):
+            buffer.copy_(state[name])
+
+
+def _form(tensor: Tensor | None) -> str:
+    return "no shape" if tensor is None else f"shape {tuple(tensor.shape)} and type {tensor.dtype}"
+
+
+def _unsaved_buffers(net: Net) -> dict[str, Tensor]:
+    """Those that torch leaves out of a state_dict."""
+    saved = net.state_dict().keys()
+    return {name: tensor for name, tensor in net.named_buffers(remove_duplicate=False) if name not in saved}
 
 
 def _load_optimizer(learner: Learner, tensors: dict[str, Tensor], values: Values) -> None:
@@ -169,7 +187,7 @@ def _groups(learner: Learner) -> list[Values]:
 
 
 def _named(prefix: str, net: Net) -> dict[str, Tensor]:
-    state = net.state_dict()
+    state = net.state_dict() | _unsaved_buffers(net)
     for name, value in state.items():
         if not isinstance(value, Tensor) or not is_dense(value):
             raise CheckpointError(f"{name} of the encoder cannot be saved: it is not a dense tensor")

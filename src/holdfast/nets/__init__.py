@@ -17,6 +17,7 @@ from holdfast.nets.net import (
     mlp,
     own_modes,
     recipe,
+    reliable_recipe,
     slim_resnet18,
     small_cnn,
 )
@@ -38,6 +39,7 @@ __all__ = [
     "mlp",
     "own_modes",
     "recipe",
+    "reliable_recipe",
     "slim_resnet18",
     "small_cnn",
 ]

@@ -16,6 +16,7 @@ from holdfast.arguments import Range, whole
 from holdfast.errors import BatchError, CheckpointError, HoldfastError, InputError
 from holdfast.losses import unit
 from holdfast.nets.norms import norms_of_one_value
+from holdfast.nets.structure import fingerprint
 from holdfast.seeds import generator, torch_seeded
 
 
@@ -118,18 +119,32 @@ def _plain(shape: object, seed: object, width: object) -> tuple[tuple[int, ...],
 
 def _with_recipe(net: nn.Sequential, name: str, shape: tuple[int, ...], seed: int, width: int) -> nn.Sequential:
     net.recipe = {"name": name, "shape": list(shape), "seed": seed, "width": width}  # type: ignore[assignment]
+    net._as_made = fingerprint(net)  # type: ignore[assignment]
     return net
 
 
 def recipe(encoder: nn.Module) -> Recipe | None:
-    """How a built-in net is made again; None for others."""
+    """How a built-in net was made; None for others."""
     return getattr(encoder, "recipe", None)
+
+
+def reliable_recipe(encoder: nn.Module) -> Recipe | None:
+    """How a built-in net is made again; None for others, and where anything but values was changed since it was made.
+
+    Which weights are frozen, and the precision of all of them, is known from elsewhere.
+    """
+    if recipe(encoder) is None or getattr(encoder, "_as_made", None) != fingerprint(encoder):
+        return None
+    tensors = (*encoder.parameters(), *encoder.buffers())
+    precisions = {tensor.dtype for tensor in tensors if tensor.is_floating_point()}
+    return recipe(encoder) if len(precisions) == 1 else None
 
 
 def built_in(recipe: Recipe | None, state: Mapping[str, Tensor], frozen: Iterable[str] = ()) -> nn.Module:
     """A net for this state. A recipe for another one is refused before it has cost any memory."""
     if recipe is None:
-        raise CheckpointError("the encoder is not built in: pass it, load(path, encoder=...)")
+        why = "is not built in, or was changed after it was made"
+        raise CheckpointError(f"the encoder {why}: pass it, load(path, encoder=...)")
     make = partial(NETS[recipe["name"]], tuple(recipe["shape"]), seed=recipe["seed"], width=recipe["width"])
     with torch.device("meta"):
         shapes = {name: tensor.shape for name, tensor in make().state_dict().items()}
