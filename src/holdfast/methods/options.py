@@ -1,6 +1,7 @@
 """What the options of a method may be: their type hints say it."""
 
-from dataclasses import fields
+from collections.abc import Mapping
+from dataclasses import asdict, field, fields
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -13,6 +14,25 @@ Count = Annotated[int, NOT_NEGATIVE]
 AtLeastOne = Annotated[int, Range(least=1)]
 Weight = Annotated[float, NOT_NEGATIVE]
 Positive = Annotated[float, POSITIVE]
+
+
+def added_later(default: Any, before: Any) -> Any:
+    """An option that its method did not have from the start; `before`: what the method did then.
+
+    Files and ids of runs name it only where it is not as it was before, so those made then stay what they are.
+    """
+    return field(default=default, metadata={"before": before})
+
+
+def written(method: Any) -> dict[str, Any]:
+    """The options of a method as files have them."""
+    as_before = {each.name: each.metadata["before"] for each in fields(method) if "before" in each.metadata}
+    return {name: value for name, value in asdict(method).items() if name not in as_before or value != as_before[name]}
+
+
+def read(kind: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a method from a file, also one that was written before there were all of them."""
+    return {each.name: each.metadata["before"] for each in fields(kind) if "before" in each.metadata} | dict(options)
 
 
 def plain_options(method: Any) -> dict[str, Any]:

@@ -34,7 +34,8 @@ class Plan:
     def run(self) -> str:
         """The run's id: the same however the spec is written and wherever the data lie.
 
-        What is at its default does not count, so an option that is added later leaves old runs what they are.
+        What is at its default, or as it was before there was an option, does not count, so an option that is added
+        later leaves old runs what they are.
         """
         chosen = _chosen(self.spec, without=("method", "options", "stream", "net"))
         canonical = {
@@ -111,4 +112,5 @@ def _try(net: str, shape: tuple[int, ...]) -> None:
 
 def _chosen(settings: Any, without: tuple[str, ...] = ()) -> Mapping[str, Any]:
     fields = [field for field in dataclasses.fields(settings) if field.name not in without]
-    return {f.name: getattr(settings, f.name) for f in fields if getattr(settings, f.name) != f.default}
+    usual = {f.name: f.metadata.get("before", f.default) for f in fields}
+    return {name: getattr(settings, name) for name in usual if getattr(settings, name) != usual[name]}
