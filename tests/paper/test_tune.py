@@ -84,7 +84,7 @@ def test_the_grid_is_the_papers() -> None:
 
     assert tried("er") == [HyperParameters(lr) for lr in (0.1, 0.01, 0.001)]
     assert len(tried("der++")) == len(set(tried("der++"))) == 27
-    assert {pick.options for pick in tried("ss-il")} == {"distil=true", "distil=false"}
+    assert {pick.options for pick in tried("ss-il")} == {"distil=rehearsal", "distil=false"}
     assert {pick.options for pick in tried("er-aml")} == {"temperature=0.1", "temperature=0.2"}
     assert HyperParameters(0.01, "alpha=0.75,beta=1.0") in tried("der++"), "the authors' pick"
 

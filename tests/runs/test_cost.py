@@ -8,7 +8,13 @@ from holdfast.methods import METHODS
 from holdfast.runs.run import run
 from holdfast.runs.spec import RunSpec, parse_method
 
-OPTIONS = ["er-aml:fetch=incoming-first", "ss-il:distil=true", "gdumb:query=retrain,rounds=4", "scr:views=1"]
+OPTIONS = [
+    "er-aml:fetch=incoming-first",
+    "ss-il:distil=rehearsal",
+    "icarl:distil=false",
+    "gdumb:query=retrain,rounds=4",
+    "scr:views=1",
+]
 
 
 @pytest.mark.parametrize("method", [*(name for name in METHODS if name != "gdumb"), "gdumb:rounds=4", *OPTIONS])

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from holdfast import methods
 from holdfast.commands.main import main
 from holdfast.methods import METHODS
-from holdfast.runs.earlier import BEFORE, completed
+from holdfast.runs.earlier import BEFORE, FIRST, completed
 from holdfast.runs.identity import RecordIndex
 from holdfast.runs.spec import RunSpec
 from holdfast.runs.store import Store
@@ -40,6 +41,16 @@ def test_a_record_from_before_an_option_is_one_of_what_was_done_then(options: di
     assert [store.record(row["id"])["options"] for row in there] == [options | {"positives": "released"}] * 2
     now, released = (RunSpec(**{**spec.as_json(), "options": {**spec.options, **options}}) for spec in (NOW, RELEASED))
     assert RecordIndex(there).of(released) and not RecordIndex(there).of(now)
+
+
+def test_values_have_their_present_names() -> None:
+    old = {"method": "ss-il", "options": {"distil": "true", "replay": "5"}, "title": "ss-il:distil=true,replay=5†"}
+    now = completed(old)
+    assert now["options"] == {"distil": "incoming+rehearsal", "replay": "5"}
+    assert now["title"] == "ss-il:distil=incoming+rehearsal,replay=5†"
+    for method, renamed in FIRST.items():
+        for option, names in renamed.items():
+            assert all(methods.make(method, {option: name}) for name in names.values())
 
 
 def test_a_new_record_names_the_option_and_keeps_its_title() -> None:

@@ -68,6 +68,7 @@ def test_everything_that_decides_the_numbers_counts(npz: str, tmp_path: Path) ->
         ("der++", {"alpha": "0.1"}, "fashion:first=2,rehearsal=balanced", "3e0b32b4f4442ab7"),
         ("icarl", {}, "fashion:first=2", "4e15dad750cf4d94"),
         ("ss-il", {}, "fashion:first=2", "4f75b5d47b73b6a2"),
+        ("ss-il", {"distil": "incoming+rehearsal"}, "fashion:first=2", "848a2edc34076b9b"),
         ("mir", {}, "fashion:first=2", "3130b8514bb15ef6"),
         ("gdumb", {"rounds": "2"}, "fashion:first=2", "4057bc449d790b36"),
         (
@@ -79,7 +80,7 @@ def test_everything_that_decides_the_numbers_counts(npz: str, tmp_path: Path) ->
 def test_a_run_keeps_its_id_from_version_to_version(
     method: str, options: dict[str, str], stream: str, run: str, tmp_path: Path
 ) -> None:
-    """Of ER-AML, that of the only positives it had at first."""
+    """Of ER-AML, that of the only positives it had at first; of SS-IL, that of what was distil=true."""
     assert id_of(RunSpec(stream=stream, method=method, options=options), tmp_path) == run
 
 

@@ -30,7 +30,7 @@ ALPHA_AND_BETA = {"alpha": ("0.25", "0.5", "0.75"), "beta": ("0.5", "0.75", "1.0
 OPTIONS: Mapping[str, Mapping[str, Sequence[str]]] = {
     "der++": ALPHA_AND_BETA,
     "der++-ace": ALPHA_AND_BETA,
-    "ss-il": {"distil": ("true", "false")},
+    "ss-il": {"distil": ("rehearsal", "false")},
     "er-aml": {"temperature": ("0.1", "0.2")},
 }
 MEMORY = {"cifar10": (5, 20, 100), "cifar100": (100,), "mini-imagenet": (100,)}

@@ -24,15 +24,33 @@ def added_later(default: Any, before: Any) -> Any:
     return field(default=default, metadata={"before": before})
 
 
+def renamed(default: Any, first: Mapping[Any, Any]) -> Any:
+    """An option with values that had other names at first, which files and ids of runs go on to have: {now: then}."""
+    return field(default=default, metadata={"first": first})
+
+
 def written(method: Any) -> dict[str, Any]:
     """The options of a method as files have them."""
-    as_before = {each.name: each.metadata["before"] for each in fields(method) if "before" in each.metadata}
-    return {name: value for name, value in asdict(method).items() if name not in as_before or value != as_before[name]}
+    options = asdict(method)
+    for each in fields(method):
+        value = options[each.name]
+        if "before" in each.metadata and value == each.metadata["before"]:
+            del options[each.name]
+        elif "first" in each.metadata:
+            options[each.name] = each.metadata["first"].get(value, value)
+    return options
 
 
 def read(kind: Any, options: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a method from a file, also one that was written before there were all of them."""
-    return {each.name: each.metadata["before"] for each in fields(kind) if "before" in each.metadata} | dict(options)
+    found = dict(options)
+    for each in fields(kind):
+        if "before" in each.metadata:
+            found.setdefault(each.name, each.metadata["before"])
+        if "first" in each.metadata and each.name in found:
+            now = {then: now for now, then in each.metadata["first"].items()}
+            found[each.name] = now.get(found[each.name], found[each.name])
+    return found
 
 
 def plain_options(method: Any) -> dict[str, Any]:

@@ -7,16 +7,20 @@ from collections.abc import Mapping
 from typing import Any
 
 BEFORE = {"er-aml": {"positives": "released"}}  # what a method did before it had an option; its class says it, too
+FIRST = {"ss-il": {"distil": {"true": "incoming+rehearsal"}}}  # values that had other names: {then: now}
 
 
 def completed(record: dict[str, Any]) -> dict[str, Any]:
-    """A record with the options that it could not name."""
-    added = {key: value for key, value in BEFORE.get(record["method"], {}).items() if key not in record["options"]}
-    if not added:
+    """A record with the options that it could not name, and all by their present names."""
+    method, said = record["method"], record["options"]
+    first = FIRST.get(method, {})
+    options = {name: first.get(name, {}).get(value, value) for name, value in said.items()}
+    options |= {name: value for name, value in BEFORE.get(method, {}).items() if name not in said}
+    if options == said:
         return record
-    options = record["options"] | added
-    title = ",".join(f"{option}={value}" for option, value in options.items())
-    return {**record, "options": options, "title": f"{record['method']}:{title}"}
+    names = ",".join(f"{option}={value}" for option, value in options.items())
+    mark = "†" if record["title"].endswith("†") else ""
+    return {**record, "options": options, "title": f"{method}:{names}{mark}"}
 
 
 def named(method: str, options: Mapping[str, str]) -> dict[str, str]:

@@ -16,6 +16,7 @@ from holdfast.measure.evaluate import Evaluator, Schedule
 from holdfast.measure.precision import Name
 from holdfast.measure.probes import PROBES
 from holdfast.methods import FineTuning, Method
+from holdfast.methods.options import written
 from holdfast.nets import NETS, default_net
 from holdfast.runs.spec import RunSpec, parse_method
 from holdfast.streams import Source, Stream
@@ -111,6 +112,9 @@ def _try(net: str, shape: tuple[int, ...]) -> None:
 
 
 def _chosen(settings: Any, without: tuple[str, ...] = ()) -> Mapping[str, Any]:
-    fields = [field for field in dataclasses.fields(settings) if field.name not in without]
-    usual = {f.name: f.metadata.get("before", f.default) for f in fields}
-    return {name: getattr(settings, name) for name in usual if getattr(settings, name) != usual[name]}
+    chosen = written(settings)
+    for field in dataclasses.fields(settings):
+        is_usual = "before" not in field.metadata and chosen[field.name] == field.default
+        if is_usual or field.name in without:
+            del chosen[field.name]
+    return chosen
