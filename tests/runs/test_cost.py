@@ -27,6 +27,15 @@ def test_what_a_run_would_cost_is_what_it_costs(method: str, npz: str, tmp_path:
     assert ledger.mean_bytes == record["memory_bytes"]
 
 
+@pytest.mark.parametrize("changes", [{"stream": ":rehearsal=balanced"}, {"start": "fine-tuning"}])
+def test_tasks_in_which_the_learner_is_another_cost_what_they_cost(
+    changes: dict[str, str], npz: str, tmp_path: Path
+) -> None:
+    stream = npz + changes.pop("stream", "")
+    spec = RunSpec(stream=stream, method="er", memory=4, lr=0.001, **changes)  # type: ignore[arg-type]
+    assert estimate(spec, tmp_path).train_macs == run(spec, tmp_path)["train_macs"]
+
+
 def test_published_and_true_parts_of_a_step(npz: str, tmp_path: Path) -> None:
     """MIR forwards its candidates twice, a teacher forwards what it teaches, DER++ replays twice."""
     forwards = {}

@@ -49,11 +49,12 @@ class Plan:
         }
         return hashlib.sha256(json.dumps(canonical, sort_keys=True).encode()).hexdigest()[:16]
 
-    def method_in(self, task: int) -> Method:
-        method = self.method if task else self.start
-        if self.source.options.get("rehearsal") == "balanced":  # as many replayed of a class as there are incoming
-            return dataclasses.replace(method, replay=task * int(self.source.options["batch"]))
-        return method
+    def enter(self, task: int, learner: Learner, stream: Stream) -> None:
+        """Makes a learner what it is to be in a task of the stream."""
+        learner.method = self.method if task else self.start
+        if self.source.options.get("rehearsal") == "balanced":  # of an earlier task as many as there are incoming
+            learner.method = dataclasses.replace(learner.method, replay=task * int(self.source.options["batch"]))
+            learner.memory.drawn_below = stream.classes_before[task]
 
     def stream(self) -> Stream:
         return self.source.stream(self.spec.seed, self.method.iid_batches, self.method.epochs)
