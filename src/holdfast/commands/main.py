@@ -137,6 +137,8 @@ def _describe_paper(paper: argparse.ArgumentParser) -> None:
     add("--quick", action="store_true", help="a miniature on the embedded data: minutes instead of days")
     add("--estimate", action="store_true", help="say how long it would take here, and do nothing")
     add("--render", action="store_true", help="run nothing: what is in the store, with the rest as missing")
+    picks = "the authors' hyper-parameters: as the text has them, or by M as the released code does (default text)"
+    add("--picks", choices=("text", "released"), default="text", help=picks)
     add("--tuned", action="store_true", help="with what holdfast tune has chosen, not with the authors' picks")
     _describe_execution(paper)
     paper.set_defaults(command=_paper)

@@ -17,6 +17,7 @@ from holdfast.paper import tuned
 from holdfast.paper.estimate import estimate
 from holdfast.paper.figure import PaperFigure
 from holdfast.paper.figures import FIGURES
+from holdfast.paper.picks import NOTES, Whose
 from holdfast.paper.setting import Setting
 from holdfast.paper.table import PaperTable
 from holdfast.paper.tables import TABLES
@@ -51,7 +52,8 @@ def paper(options: argparse.Namespace) -> int:
     ]
     check_number(len(set(settings)) * options.seeds)
     specs: dict[Setting, list[RunSpec]] = {
-        setting: setting.specs(options.seeds, quick=options.quick, picks=picks) for setting in settings
+        setting: setting.specs(options.seeds, quick=options.quick, picks=picks, whose=options.picks)
+        for setting in settings
     }
     if not specs:
         raise InputError(f"--only {','.join(options.only)}: nothing of {', '.join(names)} is like that")
@@ -65,7 +67,7 @@ def paper(options: argparse.Namespace) -> int:
     ]
     console = terminal_for(options)
     if options.tuned:
-        console.print(tuned.note(list(specs), picks), highlight=False)
+        console.print(tuned.note(list(specs), picks, options.picks), highlight=False)
     if options.estimate:
         store.open()
         console.print(estimate(Sweep(runs, store, data_root(options.data)), options.jobs))
@@ -82,9 +84,10 @@ def paper(options: argparse.Namespace) -> int:
         artifact = ARTIFACTS[name]
         if isinstance(artifact, PaperTable):
             asked_for = [setting for setting in artifact.settings() if setting in specs]
-            notes = [tuned.note(asked_for, picks)] * options.tuned + [MINIATURE] * options.quick
+            whose = tuned.note(asked_for, picks, options.picks) if options.tuned else NOTES[options.picks]
+            notes = [whose] + [MINIATURE] * options.quick
             artifact = replace(artifact, notes=[*artifact.notes, *notes])
-        file = folder / "-".join([name, *badges(tuned=options.tuned, miniature=options.quick)])
+        file = folder / "-".join([name, *badges(options.picks, tuned=options.tuned, miniature=options.quick)])
         _render(console, artifact, found, file, comparable=not options.quick)
     return say_what_is_missing(plans) if plans else 0
 
@@ -97,9 +100,9 @@ def _store(options: argparse.Namespace) -> Store:
     return store
 
 
-def badges(*, tuned: bool, miniature: bool) -> list[str]:
+def badges(whose: Whose, *, tuned: bool, miniature: bool) -> list[str]:
     """What sets a table or figure apart from the one that has the paper's own settings."""
-    return ["tuned"] * tuned + ["miniature"] * miniature
+    return ["released"] * (whose == "released") + ["tuned"] * tuned + ["miniature"] * miniature
 
 
 def _list() -> int:
