@@ -20,7 +20,7 @@ from holdfast.storage import checkpoint
 from tests.methods.reference import everything, nearest
 
 X = np.random.default_rng(0).standard_normal((20, 4)).astype(np.float32)
-METHODS = [ER(), ERACE(), DER(), MIR(), ICaRL(), SSIL(distil=True), SCR()]
+METHODS = [ER(), ERACE(), DER(), MIR(), ICaRL(), SSIL(distil="incoming+rehearsal"), SCR()]
 
 
 def batch(step: int, n: int = 6) -> tuple[NDArray[np.float32], list[str]]:

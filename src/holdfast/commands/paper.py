@@ -18,6 +18,7 @@ from holdfast.paper import tuned
 from holdfast.paper.artifacts import ARTIFACTS, badges
 from holdfast.paper.estimate import estimate
 from holdfast.paper.figure import PaperFigure
+from holdfast.paper.picks import NOTES
 from holdfast.paper.setting import Setting
 from holdfast.paper.table import PaperTable
 from holdfast.runs.grid import check_number
@@ -39,6 +40,8 @@ def describe(parser: argparse.ArgumentParser) -> None:
     add("--quick", action="store_true", help="a miniature on the embedded data: minutes instead of days")
     add("--estimate", action="store_true", help="say how long it would take here, and do nothing")
     add("--render", action="store_true", help="run nothing: what is in the store, with the rest as missing")
+    picks = "the authors' hyper-parameters: as the text has them, or by M as the released code does (default text)"
+    add("--picks", choices=("text", "released"), default="text", help=picks)
     add("--tuned", action="store_true", help="with what holdfast tune has chosen, not with the authors' picks")
     add_execution(parser)
     parser.set_defaults(command=paper)
@@ -63,7 +66,8 @@ def paper(options: argparse.Namespace) -> int:
     ]
     check_number(len(set(settings)) * options.seeds)
     specs: dict[Setting, list[RunSpec]] = {
-        setting: setting.specs(options.seeds, quick=options.quick, picks=picks) for setting in settings
+        setting: setting.specs(options.seeds, quick=options.quick, picks=picks, whose=options.picks)
+        for setting in settings
     }
     if not specs:
         raise InputError(f"--only {','.join(options.only)}: nothing of {', '.join(names)} is like that")
@@ -77,7 +81,7 @@ def paper(options: argparse.Namespace) -> int:
     ]
     console = terminal_for(options)
     if options.tuned:
-        console.print(tuned.note(list(specs), picks), highlight=False)
+        console.print(tuned.note(list(specs), picks, options.picks), highlight=False)
     if options.estimate:
         store.open()
         console.print(estimate(Sweep(runs, store, data_root(options.data)), options.jobs))
@@ -94,9 +98,10 @@ def paper(options: argparse.Namespace) -> int:
         artifact = ARTIFACTS[name]
         if isinstance(artifact, PaperTable):
             asked_for = [setting for setting in artifact.settings() if setting in specs]
-            notes = [tuned.note(asked_for, picks)] * options.tuned + [MINIATURE] * options.quick
+            whose = tuned.note(asked_for, picks, options.picks) if options.tuned else NOTES[options.picks]
+            notes = [whose] + [MINIATURE] * options.quick
             artifact = replace(artifact, notes=[*artifact.notes, *notes])
-        file = folder / "-".join([name, *badges(tuned=options.tuned, miniature=options.quick)])
+        file = folder / "-".join([name, *badges(options.picks, tuned=options.tuned, miniature=options.quick)])
         _render(console, artifact, found, file, comparable=not options.quick)
     return say_what_is_missing(plans) if plans else 0
 
