@@ -105,11 +105,14 @@ class OnlineClassifier(base.MiniBatchClassifier):
         known = Labels() if self.learner is None else self.learner.labels
         labels = known.check([*(label for _, label in self._waiting), *ys])
         waiting = [*self._waiting, *zip(samples, labels[len(self._waiting) :], strict=True)]
-        with all_or_nothing(self, self.learner):
+
+        def learn() -> None:
             while len(waiting) >= batch:
                 self._step(waiting[:batch])
                 del waiting[:batch]
             self._waiting = waiting
+
+        all_or_nothing(self, self.learner, learn)
 
     def _step(self, batch: list[tuple[Sample, Hashable]]) -> None:
         samples, labels = [x for x, _ in batch], [y for _, y in batch]
