@@ -7,7 +7,20 @@ import time
 from rich.console import Console
 from rich.table import Table
 
-from reliability import crashes, cuts, damage, endurance, forgeries, growth, interrupts, kills, learners, odds, readers
+from reliability import (
+    crashes,
+    cuts,
+    damage,
+    endurance,
+    forgeries,
+    growth,
+    interrupts,
+    kills,
+    learners,
+    odds,
+    readers,
+    timers,
+)
 from reliability.outcome import Figure, together
 
 FIGURES: dict[str, Figure] = {
@@ -29,7 +42,10 @@ FIGURES: dict[str, Figure] = {
     "R32": Figure("what was refused because the disk failed never comes back", crashes.killed_after_a_failure),
     "R8": Figure("a forged file is refused or read, and nothing else happens", forgeries.forged_files),
     "R10": Figure("a flipped bit in a learner's files is noticed", damage.bits_flipped),
-    "R13": Figure("interrupted at any line, a learner is as before or after", interrupts.interrupted_anywhere),
+    "R13": Figure(
+        "interrupted at any moment, a learner is as before or after, and nobody waits for ever",
+        together(interrupts.interrupted_anywhere, interrupts.opened_and_closed, timers.struck_at_random),
+    ),
     "R16": Figure("growth leaves old rows and their optimizer state as they are", growth.rows_stay),
     "R18": Figure("the same seed gives the same bits, in other processes too", kills.same_seed_twice),
     "R19": Figure("a long stream takes no more memory, time or disk at its end", endurance.flat),

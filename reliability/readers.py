@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from holdfast import ERACE, ICaRL, Learner, Method
-from reliability.lines import EveryLine, place_of
+from reliability.lines import EveryLine, place_of, text_of
 from reliability.outcome import Measure, counted
 
 X = np.random.default_rng(0).standard_normal((20, 6)).astype(np.float32)
@@ -212,4 +212,4 @@ class Meanwhile(EveryLine):
 
 def door_of(frame: FrameType) -> tuple[int, int] | None:
     """Where a thread may be waiting for another."""
-    return (id(frame), frame.f_lasti) if frame.f_code.co_name in ("__enter__", "wait") else None
+    return (id(frame), frame.f_lasti) if text_of(frame).startswith("with ") else None

@@ -6,21 +6,24 @@ import re
 import sqlite3
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FunctionType as Function
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from holdfast.durable import log
+import holdfast
+from holdfast.durable import durable, log
 from holdfast.durable.folder import Folder
-from holdfast.learner import answers, learner, state, versions
-from holdfast.memory import reservoir
+from holdfast.learner import answers, state, transaction, versions
+from holdfast.memory import class_index, reservoir
 from holdfast.nets import net
 from holdfast.runs.store import Store
 from holdfast.storage import checkpoint, files
@@ -37,6 +40,8 @@ from reliability import (
     learners,
     odds,
     readers,
+    signals,
+    timers,
 )
 from reliability.__main__ import FIGURES
 from reliability.disk import FaultyDisk
@@ -157,7 +162,10 @@ def test_trust_is_noticed(
         (versions.Versions.storing, "True", "False", readers.asked_at_every_line_of_a_change),
         (answers.scores, "edition.labels", "learner.labels.known", readers.changed_at_every_line_of_an_answer),
         (answers._predictor, "edition.net", "learner.net", readers.asked_at_every_line_of_a_change),
-        (learner.Learner._change, "before.give_back()", "pass", interrupts.interrupted_anywhere),
+        (versions.Version.give_back, "torch._foreach_copy_(live, copies)", "pass", interrupts.interrupted_anywhere),
+        (class_index.Journal.undo, "self._undo[-1]()", "self._undo.pop()(); continue", interrupts.interrupted_anywhere),
+        (transaction.Changes.mend, "change.journal.undo()", "pass", timers.struck_at_random),
+        (transaction.Changes.settle, "change.closing.undo()", "pass", interrupts.interrupted_anywhere),
     ],
 )
 def test_a_careless_learner_is_noticed(
@@ -165,6 +173,29 @@ def test_a_careless_learner_is_noticed(
 ) -> None:
     monkeypatch.setattr(f"{function.__module__}.{function.__qualname__}", changed(function, part, instead))
     assert any(trials_of(figure))
+
+
+def test_a_lock_that_is_entered_in_python_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Lock:
+        def __init__(self) -> None:
+            self._lock = threading.RLock()
+
+        def __enter__(self) -> None:
+            self._lock.acquire()
+
+        def __exit__(self, *how: object) -> None:
+            self._lock.release()
+
+    monkeypatch.setattr(transaction, "threading", SimpleNamespace(RLock=Lock, Lock=threading.Lock))
+    monkeypatch.setattr(signals, "FOLLOWED", (*signals.FOLLOWED, __file__))
+    monkeypatch.setattr(interrupts, "OPERATIONS", {"checkpoint": interrupts.OPERATIONS["checkpoint"]})
+    monkeypatch.setattr(interrupts, "LONG", 1.0)
+    assert any("a lock is lost" in line for line in trials_of(interrupts.interrupted_anywhere, effort=10) if line)
+
+
+def test_a_folder_that_stays_locked_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(holdfast, "open", changed(durable.open, "folder.abandon()", "pass"))
+    assert any(trials_of(interrupts.opened_and_closed))
 
 
 def test_a_learner_that_lost_a_deed_or_did_another_is_noticed(tmp_path: Path) -> None:
@@ -210,9 +241,9 @@ def test_what_a_forged_file_does_is_noticed(tmp_path: Path) -> None:
     assert Watch(ZeroDivisionError).flaw(lambda: 1 / 0) is None
 
 
-def trials_of(figure: Measure) -> Iterator[str | None]:
+def trials_of(figure: Measure, effort: int = 1) -> Iterator[str | None]:
     """One after the other, so that the first that notices is the last."""
-    trials: Iterator[str | None] = inspect.unwrap(figure)(1)
+    trials: Iterator[str | None] = inspect.unwrap(figure)(effort)
     return trials
 
 
@@ -221,7 +252,7 @@ def only(scenario: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(durable_learner, "scenes", lambda effort: [])
 
 
-def changed(function: Function, part: str, instead: str) -> Any:
+def changed(function: Any, part: str, instead: str) -> Any:
     """A function or method, with a part of it exchanged."""
     function = inspect.unwrap(function)
     source = "from __future__ import annotations\n" + textwrap.dedent(inspect.getsource(function))

@@ -111,11 +111,14 @@ class OnlineClassifier(base.MiniBatchClassifier):
         known = Labels() if self.learner is None else self.learner.labels
         labels = known.check([*(label for _, label in self._waiting), *ys])
         waiting = [*self._waiting, *zip(samples, labels[len(self._waiting) :], strict=True)]
-        with all_or_nothing(self, self.learner):
+
+        def learn() -> None:
             while len(waiting) >= batch:
                 self._step(waiting[:batch])
                 del waiting[:batch]
             self._waiting = waiting
+
+        all_or_nothing(self, self.learner, learn)
 
     def _check_magnitude(self, samples: list[Sample]) -> None:
         """An outlier does not wait for a step, which it would make fail; nor does one that only now turns out to be."""

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from holdfast.errors import BatchError
+from holdfast.modes import in_inference
 
 Samples = NDArray[np.generic] | Tensor
 
@@ -20,7 +21,7 @@ TOO_FAR = (
 )
 
 
-@torch.inference_mode(False)  # what is made in inference mode could not be learned from
+@in_inference(False)  # what is made in inference mode could not be learned from
 def as_tensor(x: Samples, sample_template: Tensor | None, clip: float | None = None) -> Tensor:
     """`x` as a tensor of our own (the caller may reuse theirs), or a BatchError that says what is wrong.
 

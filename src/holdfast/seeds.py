@@ -6,8 +6,6 @@ share a sequence.
 """
 
 import hashlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,16 +32,26 @@ def generator(seed: int, purpose: str, step: int = 0) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(_Key(key), counter=counter))  # type: ignore[arg-type]
 
 
-@contextmanager
-def torch_seeded(seed: int, purpose: str, step: int = 0, device: "torch.device | None" = None) -> Iterator[None]:
+class torch_seeded:
     """For what draws from torch's own generators (weight init, dropout): seeded inside, outside as they were."""
-    import torch
 
-    cuda = device if device is not None and device.type == "cuda" else None
-    number = int(generator(seed, purpose, step).integers(2**63))
-    with torch.random.fork_rng([cuda] if cuda else []):
+    def __init__(self, seed: int, purpose: str, step: int = 0, device: "torch.device | None" = None) -> None:
+        self._cuda = device if device is not None and device.type == "cuda" else None
+        self._number = int(generator(seed, purpose, step).integers(2**63))
+
+    def __enter__(self) -> None:
+        import torch
+
+        self._before = torch.default_generator.get_state()
         # torch.manual_seed would queue a call, with its traceback, for every backend that is not in use.
-        torch.default_generator.manual_seed(number)
-        if cuda:
-            torch.cuda.manual_seed(number)
-        yield
+        torch.default_generator.manual_seed(self._number)
+        if self._cuda is not None:
+            self._before_on_cuda = torch.cuda.get_rng_state(self._cuda)
+            torch.cuda.manual_seed(self._number)
+
+    def __exit__(self, *how: object) -> None:
+        import torch
+
+        torch.default_generator.set_state(self._before)
+        if self._cuda is not None:
+            torch.cuda.set_rng_state(self._before_on_cuda, self._cuda)

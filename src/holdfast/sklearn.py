@@ -86,17 +86,20 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any) -> Self:
         """Starts anew. With an exception, everything stays as it was."""
         epochs, batch = whole("epochs", self.epochs, Range(least=1)), whole("batch", self.batch, Range(least=1))
-        with all_or_nothing(self, None):
-            X, y = self._check(X, y, reset=True)
-            check_classification_targets(y)
-            self.classes_, self._announced = unique_labels(y), False
-            learner = self._new_learner(X, classes=len(self.classes_))
+
+        def learn() -> None:
+            samples, labels = self._check(X, y, reset=True)
+            check_classification_targets(labels)
+            self.classes_, self._announced = unique_labels(labels), False
+            learner = self._new_learner(samples, classes=len(self.classes_))
             for epoch in range(epochs):
-                order = generator(learner.seed, "fit", epoch).permutation(len(y))
-                for start in range(0, len(y), batch):
+                order = generator(learner.seed, "fit", epoch).permutation(len(labels))
+                for start in range(0, len(labels), batch):
                     part = order[start : start + batch]
-                    learner.observe(X[part], y[part])
+                    learner.observe(samples[part], labels[part])
             self.learner_ = learner
+
+        all_or_nothing(self, None, learn)
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
@@ -106,13 +109,16 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         batch = whole("batch", self.batch, Range(least=1))
         first = not hasattr(self, "learner_")
-        with all_or_nothing(self, None if first else self.learner_):
-            X, y = self._check(X, y, reset=first)
-            self._admit(y, classes)
+
+        def learn() -> None:
+            samples, labels = self._check(X, y, reset=first)
+            self._admit(labels, classes)
             if first:
-                self.learner_ = self._new_learner(X, classes=len(self.classes_) if self._announced else 0)
-            for start in range(0, len(y), batch):
-                self.learner_.observe(X[start : start + batch], y[start : start + batch])
+                self.learner_ = self._new_learner(samples, classes=len(self.classes_) if self._announced else 0)
+            for start in range(0, len(labels), batch):
+                self.learner_.observe(samples[start : start + batch], labels[start : start + batch])
+
+        all_or_nothing(self, None if first else self.learner_, learn)
         return self
 
     def predict(self, X: Any) -> Array:

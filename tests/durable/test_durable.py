@@ -117,8 +117,8 @@ def test_interrupted_between_the_log_and_the_return(change: str, home: Path, mon
         learner.observe(*BATCHES[0])
         commit = DurableLearner._commit
 
-        def interrupted(self: DurableLearner, operation: Any) -> None:
-            commit(self, operation)
+        def interrupted(self: DurableLearner, *arguments: Any) -> None:
+            commit(self, *arguments)
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patch:

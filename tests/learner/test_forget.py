@@ -112,7 +112,7 @@ def test_all_or_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     ticket = learner.ask(learner.memory.at(np.array([0])).x)
     before, answers = learner.state_hash(), learner.predict_proba(batch("dog", 3))
 
-    def full(self: Learner, operation: object) -> None:
+    def full(self: Learner, *arguments: object) -> None:
         raise WriteError("the disk is full")
 
     with monkeypatch.context() as patch:

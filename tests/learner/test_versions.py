@@ -175,17 +175,15 @@ def test_what_does_not_learn_is_not_copied() -> None:
     encoder = nn.Sequential(nn.Linear(6, 1000).requires_grad_(False), nn.ReLU(), nn.Linear(1000, 4))
     learner = Learner(encoder, ERACE(), memory=5)
     learner.observe(*batch(0))
-    with learner.versions.reading() as version:
-        frozen, trained = version.net.encoder.module[0], version.net.encoder.module[2]  # type: ignore[index]
-        assert frozen.weight is encoder[0].weight
-        assert trained.weight is not encoder[2].weight
+    module: Any = learner.versions.read(lambda version: version.net.encoder.module)
+    assert module[0].weight is encoder[0].weight
+    assert module[2].weight is not encoder[2].weight
 
 
 def test_the_copy_of_a_memory_is_not_kept() -> None:
     learner = taught(ICaRL())
     learner.predict(X)
-    with learner.versions.reading(memory=True) as version:
-        assert version.memory is learner.memory
+    assert learner.versions.read(lambda version: version.memory, memory=True) is learner.memory
 
 
 def test_a_copied_learner_answers_from_its_own_net_and_memory() -> None:

@@ -1,8 +1,8 @@
 """What the adapters for other libraries share: a learner made of plain parameters that travels as its checkpoint."""
 
 import copy
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from holdfast.errors import InputError, UnknownName
 from holdfast.learner import Learner
 from holdfast.learner.state import restored
 from holdfast.memory import Memory
+from holdfast.memory.class_index import Journal
 from holdfast.methods import Method
 from holdfast.nets import NETS, default_net, reliable_recipe
 from holdfast.storage import checkpoint
@@ -33,9 +34,9 @@ class PortableLearner(Learner):
         shares /= shares.sum(1, keepdims=True)
         return shares
 
-    def all_or_nothing(self) -> AbstractContextManager[None]:
+    def all_or_nothing(self, work: Callable[[Journal], None]) -> None:
         """The steps taken inside happen all or, with an exception, none."""
-        return self._together()
+        self._together(work)
 
     def __reduce__(self) -> tuple[Callable[..., "PortableLearner"], tuple[Any, ...]]:
         encoder = self.net.encoder.module
@@ -77,18 +78,28 @@ def new_learner(
     )
 
 
-@contextmanager
-def all_or_nothing(estimator: object, learner: PortableLearner | None) -> Iterator[None]:
+def all_or_nothing(estimator: object, learner: PortableLearner | None, work: Callable[[], None]) -> None:
     """An exception inside leaves the estimator with the attributes it had, and the learner as it was."""
-    attributes = vars(estimator)
-    before = attributes.copy()
+    put_back = partial(_put_back, vars(estimator), vars(estimator).copy())
+
+    def both(journal: Journal) -> None:
+        journal.on_undo(put_back)
+        work()
+
+    if learner is not None:
+        learner.all_or_nothing(both)
+        return
     try:
-        with nullcontext() if learner is None else learner.all_or_nothing():
-            yield
+        work()
     except BaseException:
-        attributes.clear()
-        attributes.update(before)
+        put_back()
         raise
+
+
+def _put_back(attributes: dict[str, Any], before: dict[str, Any]) -> None:
+    attributes.update(before)
+    for name in attributes.keys() - before.keys():
+        del attributes[name]
 
 
 def _encoder(encoder: str | nn.Module | None, shape: tuple[int, ...], width: int | None, seed: int) -> nn.Module:

@@ -1,8 +1,9 @@
 """A learner that lives in a folder: what it has acknowledged survives its process and the power."""
 
 import warnings
-from collections.abc import Hashable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Hashable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -11,12 +12,13 @@ from torch import Tensor, nn
 from holdfast import machine
 from holdfast.arguments import Range, real, whole
 from holdfast.augment import Augment
-from holdfast.durable.folder import LEARNER, Folder
+from holdfast.durable.folder import LEARNER, Folder, LogHasEnded
 from holdfast.errors import CheckpointError, InputError, LabelError, OtherBits
 from holdfast.learner import Learner, operations
 from holdfast.learner.labels import encode
 from holdfast.learner.parts import MakeOptimizer, check_clip, check_optimizer, check_parts
 from holdfast.learner.state import restored
+from holdfast.learner.transaction import Result, nothing
 from holdfast.memory import Memory
 from holdfast.memory.class_index import Journal
 from holdfast.methods.base import Method
@@ -100,8 +102,7 @@ class DurableLearner(Learner):
     def checkpoint(self) -> None:
         """Writes the learner as it is; the log of changes starts anew."""
         if self._folder is not None:
-            with self._change_lock, self._pending_lock:
-                self._folder.checkpoint(self._in_folder)
+            self.at_rest(partial(self._folder.checkpoint, self._in_folder))
 
     def close(self) -> None:
         """Lets other processes have it. Questions are still answered, but no change is accepted any more.
@@ -109,8 +110,7 @@ class DurableLearner(Learner):
         What was acknowledged is safe then, whatever `sync_every` is; if it may not be, there is an error.
         """
         if self._folder is not None:
-            with self._change_lock, self._pending_lock:
-                self._folder.leave(self._in_folder)
+            self.at_rest(partial(self._folder.leave, self._in_folder))
 
     def __enter__(self) -> Self:
         return self
@@ -130,34 +130,42 @@ class DurableLearner(Learner):
             if self._folder is not None:
                 self._folder.abandon()
 
-    @contextmanager
-    def _change(self) -> Iterator[Journal]:
-        with self._change_lock:
-            if self._folder is None:
-                with super()._change() as journal:
-                    yield journal
-                return
+    def _change(
+        self,
+        operation: operations.Operation | None,
+        work: Callable[[Journal], Result],
+        close: Callable[[Journal], object] = nothing,
+    ) -> Result:
+        if self._folder is None:
+            return super()._change(operation, work, close)
+        with self._changes.turn:
+            self._changes.mend()
             if self._folder.wants_checkpoint:
                 self.checkpoint()
             try:
-                with self._folder.all_or_nothing(), super()._change() as journal:
-                    yield journal
+                return super()._change(operation, work, close)
             except BaseException:
-                self._folder.go_back(self._in_folder)
+                self._go_back()
                 raise
 
     def _take(self, question: operations.Asked) -> int:
         if self._folder is None:
             return super()._take(question)
-        if self._folder.needs_checkpoint:  # a log that is only full is the next change's business: nobody waits for it
-            self.checkpoint()
-        try:
-            with self._pending_lock, self._folder.all_or_nothing():
+        while True:
+            if self._folder.needs_checkpoint:  # a log that is only full is the next change's business: nobody waits
+                self.checkpoint()
+            try:
                 return super()._take(question)
-        except BaseException:
-            with self._change_lock, self._pending_lock:
-                self._folder.go_back(self._in_folder)
-            raise
+            except LogHasEnded:  # meanwhile, with a change that failed
+                continue
+            except BaseException:
+                self._go_back()
+                raise
+
+    def _go_back(self) -> None:
+        assert self._folder is not None
+        if self._folder.is_ahead:
+            self.at_rest(partial(self._folder.go_back, self._in_folder))
 
     def _check_labels(self, y: object, samples: Tensor) -> list[Hashable]:
         labels = super()._check_labels(y, samples)
@@ -175,15 +183,16 @@ class DurableLearner(Learner):
 
     def _in_folder(self, **manifest: Any) -> bytes:
         self._written_at = self.step
-        return self.serialized(conditions=machine.conditions(self.device.type), **manifest)
+        return self._serialized({"conditions": machine.conditions(self.device.type), **manifest})
 
-    def _commit(self, operation: operations.Operation | None) -> None:
+    def _commit(self, operation: operations.Operation | None, journal: Journal) -> None:
         if self._folder is None:
             return
-        if operation is None:  # something was erased: nothing on the disk may know of it any more
+        if isinstance(operation, operations.Asked) or (operation is not None and self._folder.takes_entries):
+            self._folder.keep(operations.to_bytes(operation), journal)
+        else:  # nothing on the disk may know any more of what was erased
+            journal.on_undo(self._folder.disown)
             self._folder.checkpoint(self._in_folder)
-        else:
-            self._folder.keep(operations.to_bytes(operation))
 
 
 def _recovered(

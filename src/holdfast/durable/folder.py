@@ -2,16 +2,17 @@
 
 import os
 import re
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from holdfast.durable import log, log_v1
 from holdfast.durable.log import Identity
 from holdfast.errors import CheckpointError, InputError, WriteError
+from holdfast.memory.class_index import Journal
 from holdfast.storage import checkpoint, files
 from holdfast.storage.locks import FolderLock
 
@@ -23,6 +24,10 @@ LEFT_BEHIND = re.compile(r"\.(learner|log\.\d+)\.([0-9a-f]{16}|\d+)")  # by a wr
 LOG_BYTES = 2**26
 
 Serialized = Callable[..., bytes]  # the learner, with these values in its manifest
+
+
+class LogHasEnded(Exception):
+    """No entry can follow, but a checkpoint may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +73,8 @@ class Folder:
         self._log: log.Log | None = None
         self._place: Place | None = None
         self._kept = 0
-        self._spans: dict[int, tuple[log.Log, int, int]] = {}  # where the entry stands that a thread has kept
         self._written: object = None  # which file the learner was last written to
-        self._ahead = False  # whether the disk may have a change that was refused
+        self._ahead = False  # whether the disk may have what memory has not, or `_log` not be its log
         self._pid = os.getpid()
         self._lock = FolderLock(self.path, f"the learner in {path}")
         try:
@@ -93,8 +97,18 @@ class Folder:
     def needs_checkpoint(self) -> bool:
         """Whether the log has an entry too few or too many, or files were removed or replaced."""
         return self._log is not None and (
-            self._log.failed or not self._log.is_in_place or self._written != _stamp(self.learner_file)
+            not self.takes_entries or not self._log.is_in_place or self._written != _stamp(self.learner_file)
         )
+
+    @property
+    def takes_entries(self) -> bool:
+        """Whether the log is the one that a reader would find, and sound."""
+        return self._log is not None and not self._log.failed and not self._ahead
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether what was refused or taken back may be on the disk."""
+        return self._is_ours and (self._ahead or (self._log is not None and self._log.is_uncertain))
 
     @property
     def wants_checkpoint(self) -> bool:
@@ -123,62 +137,39 @@ class Folder:
             self._remove_others(set())
 
     def checkpoint(self, serialized: Serialized) -> None:
-        """Writes the learner as it is, with an empty log."""
+        """Writes the learner as it is, with an empty log. Wherever this is cut off, `_ahead` stays true."""
         self._check()
-        try:
-            place = self._free_place()
-            assert place.identity is not None
-            following = log.Log(self.path / place.name, place.identity, self._sync_every)
-            try:
-                files.write(self.learner_file, serialized(log=place.as_json()))
-            except BaseException:
-                following.end()
-                following.close()
-                raise
-            before, self._log, self._kept = self._log, following, 0
-            self._written = _stamp(self.learner_file)
-            if before is not None:
-                before.end()  # nobody needs it any more: that it is safe is not waited for
-                before.close()
-            replaced, self._place = self._place, place
-            self._remove_others({replaced.name} if replaced else set())
-            self._ahead = False
-        except BaseException:
-            self._ahead = True
-            if self._log is not None:
-                self._log.end()  # the folder may know of a newer one by now
-            raise
+        self._ahead = True
+        place = self._free_place()
+        assert place.identity is not None
+        following = log.Log(self.path / place.name, place.identity, self._sync_every)
+        files.write(self.learner_file, serialized(log=place.as_json()))
+        if self._log is not None:
+            self._log.abandon()  # nobody needs it any more: that it is safe is not waited for
+        self._log, self._kept = following, 0
+        self._written = _stamp(self.learner_file)
+        replaced, self._place = self._place, place
+        self._remove_others({replaced.name} if replaced else set())
+        self._ahead = False
 
     def go_back(self, serialized: Serialized) -> None:
         """Writes the learner, which a change that failed has left as it was, if the disk may have it otherwise."""
-        if self._is_ours and (self._ahead or (self._log is not None and self._log.is_uncertain)):
+        if self.is_ahead:
             with suppress(WriteError):
                 self.checkpoint(serialized)
 
-    def keep(self, entry: bytes) -> None:
+    def disown(self) -> None:
+        """What is on the disk is not to be."""
+        self._ahead = True
+
+    def keep(self, entry: bytes, journal: Journal) -> None:
         self._check()
+        if not self.takes_entries:
+            raise LogHasEnded
         assert self._log is not None
-        start = self._log.size
+        journal.on_undo(partial(self._log.end, self._log.size))
         self._log.append(entry)
         self._kept += 1
-        self._spans[threading.get_ident()] = self._log, start, self._log.size
-
-    @contextmanager
-    def all_or_nothing(self) -> Iterator[None]:
-        """If what is done inside fails after it was kept, it is taken back from the log."""
-        me, current = threading.get_ident(), self._log
-        try:
-            yield
-        except BaseException:
-            kept_in, start, end = self._spans.get(me, (self._log, 0, None))
-            if kept_in is not None and kept_in is self._log and kept_in.size == end:
-                kept_in.end(start)
-            elif self._log is not None and (end is not None or current is not self._log):
-                self._ahead = True  # another thread's entry follows, or the learner was written meanwhile
-                self._log.end()
-            raise
-        finally:
-            self._spans.pop(me, None)
 
     def leave(self, serialized: Serialized) -> None:
         """Lets others have it. If the log does not tell the truth about the learner, it is written once more."""

@@ -46,6 +46,7 @@ class Log:
         """A new one."""
         self._identity = identity
         self._chain = identity.salt
+        self._is_sealed = False
         self._file = Appendix(path, identity.head, sync_every)
 
     @property
@@ -54,8 +55,8 @@ class Log:
 
     @property
     def failed(self) -> bool:
-        """Whether an entry could not be written, so that no more can follow."""
-        return self._file.failed
+        """Whether no more can follow, because an entry could not be written or the last one is."""
+        return self._file.failed or self._is_sealed
 
     @property
     def is_in_place(self) -> bool:
@@ -82,6 +83,7 @@ class Log:
         try:
             if not self.failed:
                 self._file.make_safe()
+                self._is_sealed = True
                 with suppress(WriteError):  # without a seal, less damage can be noticed later; nothing is lost
                     self.append(SEAL)
         finally:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from holdfast.arguments import real
 from holdfast.errors import InputError, NothingLearned
-from holdfast.learner.versions import Version
+from holdfast.learner.versions import MemoryChanges, Version
 from holdfast.methods.base import Method, Scores
+from holdfast.modes import in_inference, no_autocast
 from holdfast.nets import CosineHead
 from holdfast.samples import Samples, as_tensor
 
@@ -23,13 +24,15 @@ if TYPE_CHECKING:
     from holdfast.learner import Learner
 
 CHUNK = 256
+Result = TypeVar("Result")
 
 
-@torch.inference_mode()
+@in_inference(True)
 def scores(learner: Learner, x: Samples) -> tuple[Tensor, Sequence[Hashable]]:
     """Of each class index, -inf for forgotten ones; and the labels behind the indices."""
     samples = as_tensor(x, learner.sample_template, learner.clip_samples)
-    with torch.autocast(learner.device.type, enabled=False), _reading(learner) as version:
+
+    def answer(version: Version) -> tuple[Tensor, Sequence[Hashable]]:
         seen = version.net.seen
         if seen == len(version.forgotten):
             raise NothingLearned("the learner knows no class yet; call observe(x, y) first")
@@ -38,6 +41,9 @@ def scores(learner: Learner, x: Samples) -> tuple[Tensor, Sequence[Hashable]]:
         found = torch.cat(parts).cpu() if len(samples) else torch.empty(0, seen)
         found[:, list(version.forgotten)] = -torch.inf
         return found, version.labels
+
+    with no_autocast(learner.device):
+        return _read(learner, answer)
 
 
 def temperature(learner: Learner) -> float:
@@ -53,22 +59,26 @@ def rejection_threshold(learner: Learner, accept: float) -> float:
     """The similarity that this share of the samples in memory reaches."""
     if not 0 < real("accept", accept) < 1:
         raise InputError(f"accept must be between 0 and 1, not {accept}")
-    with learner.at_rest():
+
+    def similarities() -> list[NDArray[np.float32]]:
         held = len(learner.memory)
         if held == 0:
             raise NothingLearned("the memory is empty: there is nothing to find a threshold from")
         parts = np.array_split(np.arange(held), math.ceil(held / CHUNK))
-        reached = [learner.similarity(learner.memory.at(part).x) for part in parts]
-    return float(np.quantile(np.concatenate(reached), 1 - accept))
+        return [learner.similarity(learner.memory.at(part).x) for part in parts]
+
+    return float(np.quantile(np.concatenate(learner.at_rest(similarities)), 1 - accept))
 
 
-@contextmanager
-def _reading(learner: Learner) -> Iterator[Version]:
+def _read(learner: Learner, work: Callable[[Version], Result]) -> Result:
     """Training a net to answer takes turns with learning, because both draw from torch's generator."""
-    alone = trains(learner.method)
-    turn = learner.at_rest() if alone else nullcontext()
-    with turn, learner.versions.reading(memory=_from_memory(learner.method) and not alone) as version:
-        yield version
+    if trains(learner.method):
+        return learner.at_rest(lambda: learner.versions.read(work))
+    memory = _from_memory(learner.method)
+    try:
+        return learner.versions.read(work, memory=memory)
+    except MemoryChanges:
+        return learner.at_rest(lambda: learner.versions.read(work, memory=memory))
 
 
 def _predictor(learner: Learner, version: Version) -> Scores:

@@ -73,8 +73,8 @@ class Labels:
         """The index of each label; labels not met before are appended."""
         for label in labels:
             if label not in self._index:
-                self._index[label] = len(self.known)
                 self.known.append(label)
+                self._index[label] = len(self.known) - 1
         return [self._index[label] for label in labels]
 
     def restore(self, labels: Iterable[Hashable]) -> None:

@@ -23,12 +23,15 @@ from holdfast.learner.operations import Asked, Observed, Operation, Remembered, 
 from holdfast.learner.parts import MakeOptimizer, check_clip, check_parts, optimizer_of
 from holdfast.learner.pending import Pending, Ticket
 from holdfast.learner.state import pack, restored
-from holdfast.learner.versions import Lock, Versions
+from holdfast.learner.transaction import Change, Changes, Result, nothing
+from holdfast.learner.versions import Versions
 from holdfast.memory import Memory
 from holdfast.memory.class_index import Journal, Slots
 from holdfast.methods.base import Method, StepContext
-from holdfast.nets import HEADS, Net, own_modes, reliable_recipe
+from holdfast.modes import inference, no_autocast
+from holdfast.nets import HEADS, Net, reliable_recipe
 from holdfast.nets.averages import Average
+from holdfast.nets.norms import put_norms_back
 from holdfast.nets.structure import frozen, structure
 from holdfast.samples import Samples, as_tensor, check_fits, check_magnitude, magnitude
 from holdfast.seeds import generator, torch_seeded
@@ -67,7 +70,6 @@ class Learner:
         `classes` sizes the head in advance, for methods that look at classes still to come. `pending`: how many
         questions may wait for their labels at a time. `average`: above 0, questions are answered by an exponential
         moving average of the net with this decay, as 0.99, and not by the net that learns, which learns the same.
-        questions may wait for their labels at a time.
 
         `clip_samples`: values of float samples beyond it, on either side, count as it; with `math.inf` all are taken
         as they come. If nothing is said, a batch is refused that has a value a hundred times as large as all before.
@@ -95,15 +97,11 @@ class Learner:
         self.average = self._averaged(real("average", average, DECAYS))
         self.versions = Versions(self.nets, self.labels, self.memory, self.optimizer)
         self.pending = Pending(pending)
-        self._change_lock = Lock()  # one change at a time
-        self._pending_lock = Lock()  # one change of the open questions at a time
+        self._changes = Changes()
         self.clip_samples = check_clip(clip_samples)
         self.magnitude = 0.0  # of the float samples that were learned or remembered so far
-        self.sample_template: Tensor | None = (
-            None  # an empty batch of the samples' shape and type, from the first batch on
-        )
+        self.sample_template: Tensor | None = None  # an empty batch of their shape and type, from the first batch on
         self._answering: Net | None = None  # made when asked for, until the next step
-        self._whole: Journal | None = None  # of changes that are made together
         self._failures = 0  # how many steps in a row have not led to finite numbers
 
     @property
@@ -116,7 +114,8 @@ class Learner:
 
         `x`: samples, uint8 (scaled to [-1, 1]) or float (taken as they are); `y`: a hashable label each.
         """
-        with self._change_lock:
+        with self._changes.turn:
+            self._changes.mend()
             samples = as_tensor(x, self.sample_template, self.clip_samples)
             self._check_magnitude(samples)
             self._learn(Observed(samples, self._check_labels(y, samples), self._check_task(task)))
@@ -134,7 +133,8 @@ class Learner:
 
     def tell(self, ticket: Ticket | int, y: object, *, task: int | None = None) -> None:
         """The labels of a question have come: one step on its samples, which closes it."""
-        with self._change_lock:
+        with self._changes.turn:
+            self._changes.mend()
             number, samples = self.pending.number(ticket), self.pending[ticket]
             check_fits(samples, self.sample_template)  # the question may have come before the first batch
             self._check_magnitude(samples)
@@ -146,7 +146,8 @@ class Learner:
         It is never answered again; should it come back, it is a new class. What the rest of the net has learned
         from it cannot be taken out.
         """
-        with self._change() as journal, self._pending_lock:
+
+        def erase(journal: Journal) -> int:
             index = self.labels.index(*self.labels.check([label]))
             journal.on_undo(partial(self.labels.remember, index, self.labels[index]))
             self.labels.forget(index)
@@ -156,16 +157,23 @@ class Learner:
             self.task = self.task and self.task.without(index)
             return self._erase(self.memory.members(index), journal)
 
+        return self._change(None, erase)
+
     def forget_samples(self, x: Samples) -> int:
         """Erases samples that equal one of these from the memory and the open questions. Returns how many were held.
 
         What the net has learned from them cannot be taken out.
         """
-        with self._change() as journal, self._pending_lock:
-            samples = as_tensor(x, None, self.clip_samples)
+        samples = as_tensor(x, None, self.clip_samples)
+
+        def erase(journal: Journal) -> int:
+            return self._erase(self.memory.find(samples), journal)
+
+        def close(journal: Journal) -> None:
             if not self.pending.remove_samples(samples, journal):
                 check_fits(samples, self.sample_template)
-            return self._erase(self.memory.find(samples), journal)
+
+        return self._change(None, erase, close)
 
     def remember(self, x: Samples, y: object) -> None:
         """Offers samples to the memory without learning from them now."""
@@ -173,7 +181,8 @@ class Learner:
             raise InputError(
                 f"{type(self.method).__name__} keeps {self.method.stored_extras} beside samples it has learned from"
             )
-        with self._change_lock:
+        with self._changes.turn:
+            self._changes.mend()
             samples = as_tensor(x, self.sample_template, self.clip_samples)
             self._check_magnitude(samples)
             self._store(Remembered(samples, self._check_labels(y, samples)))
@@ -208,7 +217,7 @@ class Learner:
     def answering_net(self) -> Net:
         """The net that answers questions in the present state."""
         if self._answering is None:
-            with torch.inference_mode(False), torch_seeded(self.seed, "query", self.step, self.device):
+            with inference(False), torch_seeded(self.seed, "query", self.step, self.device):
                 at = replace(self._context("query"), net=self.nets[-1])
                 self._answering = self.method.answering_net(at)
         return self._answering
@@ -219,6 +228,9 @@ class Learner:
 
     def serialized(self, **more: Any) -> bytes:
         """What `save` writes, with `more` in its manifest."""
+        return self.at_rest(lambda: self._serialized(more))  # until it is written: these are the tensors that learn
+
+    def _serialized(self, more: Mapping[str, Any]) -> bytes:
         encoder, augment = self.net.encoder.module, self._augment
         settings = {
             "net": reliable_recipe(encoder),
@@ -228,10 +240,9 @@ class Learner:
             "clip_samples": self.clip_samples,
             "augment": None if augment is None else getattr(augment, "__name__", type(augment).__name__),
         }
-        with self.at_rest():  # until it is written: these are the tensors that learn
-            tensors, values = pack(self)
-            labels = [encode(label) for label in self.labels]
-            return checkpoint.pack(tensors, {**values, "labels": labels, "settings": settings, **more})
+        tensors, values = pack(self)
+        labels = [encode(label) for label in self.labels]
+        return checkpoint.pack(tensors, {**values, "labels": labels, "settings": settings, **more})
 
     @classmethod
     def load(
@@ -259,25 +270,29 @@ class Learner:
 
     def repeat(self, operation: Operation) -> None:
         """Does again what was done once."""
-        with self._change_lock:
-            if isinstance(operation, Asked):
-                self.pending.add(operation.x, Journal())
-            elif isinstance(operation, Remembered):
-                self._store(operation)
-            else:
-                self._learn(operation)
+        if isinstance(operation, Asked):
+            self._take(operation)
+        elif isinstance(operation, Remembered):
+            self._store(operation)
+        else:
+            self._learn(operation)
 
-    @contextmanager
-    def at_rest(self) -> Iterator[None]:
-        """Inside, no other thread changes it."""
-        with self._change_lock, self._pending_lock:
-            yield
+    def at_rest(self, work: Callable[[], Result]) -> Result:
+        """While `work` is done, no other thread changes the learner."""
+        return self._changes.at_rest(work)
 
     def state_hash(self) -> str:
         """sha256 over everything that determines the learner's future."""
-        with self.at_rest():
+
+        def hashed() -> str:
             tensors, values = pack(self)
             return checkpoint.digest(tensors, checkpoint.as_text(values) + repr(list(self.labels)))
+
+        return self.at_rest(hashed)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For copies: of a whole step."""
+        return self.at_rest(lambda: vars(self).copy())
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -335,44 +350,34 @@ class Learner:
             raise InputError(f"{type(self.method).__name__} needs task ids: call observe(x, y, task=...)")
         return None if task is None else whole("task", task, ANY)
 
-    @contextmanager
-    def _change(self) -> Iterator[Journal]:
-        """What is done inside happens completely or, with an exception, not at all."""
-        journal = Journal()
-        with self._change_lock, own_modes(self.device), self.versions.changing() as before:
-            restore = self._restorer()
-            self._answering = None
-            try:
-                yield journal
-                if self._whole is not None:
-                    self._whole.on_undo(journal.undo)
-            except BaseException:
-                journal.undo()
-                before.give_back()
-                restore()
-                raise
+    def _change(
+        self,
+        operation: Operation | None,
+        work: Callable[[Journal], Result],
+        close: Callable[[Journal], object] = nothing,
+    ) -> Result:
+        """What `work` and then, at the desk, `close` do happens completely or, with an exception, not at all."""
 
-    @contextmanager
-    def _together(self) -> Iterator[None]:
+        def close_and_commit(journal: Journal) -> None:
+            close(journal)
+            self._commit(operation, journal)
+
+        with inference(False), no_autocast(self.device):
+            return self._changes.make(self._begin, work, close_and_commit)
+
+    def _together(self, work: Callable[[Journal], Result]) -> Result:
         """All changes made inside happen or, with an exception, none. It costs what they write, not what is held."""
-        with self._change_lock, self.versions.reading() as before:
-            restore, whole = self._restorer(), Journal()
-            self._whole = whole
-            try:
-                yield
-            except BaseException:
-                with self.versions.changing():
-                    self._answering = None
-                    whole.undo()
-                    before.give_back()
-                    restore()
-                raise
-            finally:
-                self._whole = None
+        return self._changes.make_together(self._begin, work)
+
+    def _begin(self, change: Change) -> None:
+        change.journal.on_undo(self._restorer())
+        self.versions.begin(change)
+        self._answering = None
 
     def _learn(self, operation: Observed | Told) -> None:
         """One step."""
-        with self._change() as journal:
+
+        def learn(journal: Journal) -> None:
             if operation.task is not None and self.method.needs_task_ids:
                 self._follow(operation.task)
             new = self._admit(operation.x, operation.y, journal)
@@ -383,19 +388,21 @@ class Learner:
                 self.versions.storing()
                 self.memory.add(kept, self._rng("memory"), journal)
             self.step += 1
-            with self._pending_lock:
-                self._commit(operation)
-                if isinstance(operation, Told):
-                    self.pending.remove(operation.ticket, journal)
+
+        def close(journal: Journal) -> None:
+            if isinstance(operation, Told):
+                self.pending.remove(operation.ticket, journal)
+
+        self._change(operation, learn, close)
         self._failures = 0
 
     def _store(self, operation: Remembered) -> None:
-        with self._change() as journal:
+        def store(journal: Journal) -> None:
             batch = self._admit(operation.x, operation.y, journal)
             self.versions.storing()
             self.memory.add(batch, generator(self.seed, "remember", self.memory.offered), journal)
-            with self._pending_lock:
-                self._commit(operation)
+
+        self._change(operation, store)
 
     def _admit(self, samples: Tensor, labels: Sequence[Hashable], journal: Journal) -> Batch:
         """A batch with class indices, for which the head has rows."""
@@ -411,22 +418,19 @@ class Learner:
         return Batch(samples.to(self.device), indices, task=self.task)
 
     def _take(self, question: Asked) -> int:
-        journal = Journal()
-        with self._pending_lock:
-            try:
-                self._commit(question)
-                return self.pending.add(question.x, journal)
-            except BaseException:
-                journal.undo()
-                raise
+        def take(journal: Journal) -> int:
+            number = self.pending.add(question.x, journal)
+            self._commit(question, journal)
+            return number
+
+        return self._changes.make_at_desk(take)
 
     def _erase(self, slots: Slots, journal: Journal) -> int:
         self.versions.storing()
         self.memory.remove(slots, journal)
-        self._commit(None)
         return len(slots)
 
-    def _commit(self, operation: Operation | None) -> None:
+    def _commit(self, operation: Operation | None, journal: Journal) -> None:
         """Called when a change is made and can still be taken back. None: something was erased."""
 
     def _update(self, new: Batch) -> Mapping[str, Tensor]:
@@ -468,13 +472,16 @@ class Learner:
         self.net.head.grow(len(self.labels), rows, features, self.optimizer)
 
     def _restorer(self) -> Callable[[], None]:
-        """What puts back the parts of the present state that are neither in the net nor in the memory."""
+        """What puts back the parts of the present state that are neither in the net's weights nor in the memory."""
         labels, step, task, sample_template = len(self.labels), self.step, self.task, self.sample_template
         magnitude = self.magnitude
 
         def restore() -> None:
             self.labels.forget_after(labels)
             self.step, self.task, self.sample_template, self.magnitude = step, task, sample_template, magnitude
+            self._answering = None
+            put_norms_back(self.net)
+            self.net.eval()
 
         return restore
 

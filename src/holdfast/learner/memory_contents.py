@@ -1,7 +1,7 @@
 """What a memory holds: how much of which class, how old, what it looks like; and taking it elsewhere."""
 
 import io
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,36 +31,42 @@ class Held:
 
 def memory_summary(learner: Learner) -> list[Held]:
     """One entry for each class that is held, the largest first."""
-    with learner.at_rest():
+
+    def held() -> Iterator[Held]:
         memory = learner.memory
         ages = memory.offered - 1 - memory.arrivals
-        held = []
         for index in np.flatnonzero(memory.class_counts).tolist():
             of_class = ages[memory.members(index)]
-            held.append(Held(learner.labels[index], len(of_class), int(of_class.min()), int(of_class.max())))
-    return sorted(held, key=lambda each: -each.count)
+            yield Held(learner.labels[index], len(of_class), int(of_class.min()), int(of_class.max()))
+
+    return sorted(learner.at_rest(lambda: list(held())), key=lambda each: -each.count)
 
 
 def memory_gallery(learner: Learner, path: str | Path, *, columns: int = 12, size: int = 48) -> None:
     """Writes a PNG with a row for each class that is held: its name, its number of samples, and the newest of them."""
     columns, size = whole("columns", columns), whole("size", size, Range(least=1))
-    with learner.at_rest():
+
+    def rows() -> Iterator[tuple[str, NDArray[np.uint8]]]:
         memory = learner.memory
-        rows = []
         for index in np.flatnonzero(memory.class_counts).tolist():
             members = memory.members(index)
             newest = members[np.argsort(-memory.arrivals[members])][:columns]
-            rows.append((f"{learner.labels[index]} · {len(members)}", _images(memory.at(newest).x)))
-    files.write(Path(path), _png(rows, columns, size))
+            yield f"{learner.labels[index]} · {len(members)}", _images(memory.at(newest).x)
+
+    files.write(Path(path), _png(learner.at_rest(lambda: list(rows())), columns, size))
 
 
 def export_memory(learner: Learner, path: str | Path) -> None:
     """Writes the samples that are held, with their labels, oldest first. What a method keeps beside them stays here."""
-    with learner.at_rest():
+
+    def held() -> tuple[dict[str, Tensor], list[object]]:
         memory = learner.memory
-        held = memory.at(np.argsort(memory.arrivals)) if len(memory) else None
-        labels = [] if held is None else [encode(learner.labels[index]) for index in held.y.tolist()]
-    tensors = {} if held is None else {"x": held.x}
+        if not len(memory):
+            return {}, []
+        batch = memory.at(np.argsort(memory.arrivals))
+        return {"x": batch.x}, [encode(learner.labels[index]) for index in batch.y.tolist()]
+
+    tensors, labels = learner.at_rest(held)
     files.write(Path(path), checkpoint.pack(tensors, {"kind": KIND, "y": labels}))
 
 

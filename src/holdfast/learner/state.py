@@ -16,6 +16,7 @@ from holdfast.learner.labels import decode
 from holdfast.learner.soundness import check_learner, check_optimizer, check_values
 from holdfast.methods import METHODS, Method
 from holdfast.methods.options import read, written
+from holdfast.modes import in_inference
 from holdfast.nets import Net, built_in
 from holdfast.nets.structure import check_structure
 from holdfast.samples import is_dense
@@ -66,7 +67,7 @@ def pack(learner: Learner) -> tuple[dict[str, Tensor], Values]:
     }
 
 
-@torch.inference_mode(False)  # what is made in the caller's could not learn
+@in_inference(False)  # what is made in the caller's could not learn
 def restored(
     kind: type[Kind],
     tensors: Mapping[str, Tensor],

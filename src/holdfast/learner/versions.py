@@ -2,19 +2,26 @@
 
 import copy
 import threading
-from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
 
 from holdfast.learner.labels import Labels
+from holdfast.learner.transaction import Change
 from holdfast.memory import Memory
 from holdfast.methods.base import Scores
+from holdfast.modes import inference
 from holdfast.nets import Net, changing
 
 Nets = tuple[Net, ...]  # the one that learns first, the one that answers last
+
+Result = TypeVar("Result")
+
+
+class MemoryChanges(Exception):
+    """The memory of the last whole step is not there any more, that of the next not yet."""
 
 
 class Version:
@@ -34,8 +41,8 @@ class Version:
         self._optimizer = optimizer
         self._encoders = _changing(*(net.encoder for net in live)), _changing(*(net.encoder for net in self._nets))
         self._optimizer_state: dict[torch.Tensor, dict[str, Any]] = {}
-        self._making = threading.Lock()
-        self.readers = 0
+        self._making = threading.RLock()
+        self.readers: set[object] = set()
 
     @torch.no_grad()
     def take(self) -> None:
@@ -50,10 +57,7 @@ class Version:
             net.head.seen = its.head.seen
         self.labels, self.forgotten = self._live_labels.known, self._live_labels.forgotten
         self.memory, self._scores_of = self._live_memory, None
-        self._optimizer_state = {
-            parameter: {k: v.clone() if isinstance(v, torch.Tensor) else v for k, v in state.items()}
-            for parameter, state in self._optimizer.state.items()
-        }
+        self._optimizer_state = _cloned(self._optimizer.state)
 
     def keep_memory(self) -> None:
         """Its memory stays as it is too, until the predictor is made."""
@@ -75,7 +79,7 @@ class Version:
         if live:
             torch._foreach_copy_(live, copies)
         self._optimizer.state.clear()
-        self._optimizer.state.update(self._optimizer_state)
+        self._optimizer.state.update(_cloned(self._optimizer_state))
         self._optimizer.zero_grad(set_to_none=True)
 
     def _tensors(self) -> tuple[list[Any], list[Any]]:
@@ -95,72 +99,59 @@ class Versions:
         self._parts = live, labels, memory, optimizer
         self._all: list[Version] = []
         self._latest: Version | None = None
-        self._stale = True
-        self._storing = False
-        self._door = threading.Condition()
+        self._change: Change | None = None  # the latest is of the moment before it
+        self._lock = threading.RLock()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Versions":
         return Versions(*copy.deepcopy(self._parts, memo))
 
-    @contextmanager
-    def reading(self, *, memory: bool = False) -> Iterator[Version]:
+    def read(self, work: Callable[[Version], Result], *, memory: bool = False) -> Result:
         """That of the last whole step; with `memory`, for answers that are made from the memory of that step."""
-        with self._door:
-            if memory:
-                self._door.wait_for(lambda: not self._storing)
-            version = self._current()
-            if memory:
-                version.keep_memory()
-            version.readers += 1
+        reader, version = object(), None
         try:
-            yield version
+            with self._lock:
+                if memory and self._change is not None and self._change.is_open and self._change.stores:
+                    raise MemoryChanges
+                version = self._current()
+                if memory:
+                    version.keep_memory()
+                version.readers.add(reader)
+            return work(version)
         finally:
-            with self._door:
-                version.readers -= 1
+            if version is not None:
+                version.readers.discard(reader)
 
-    @contextmanager
-    def changing(self) -> Iterator[Version]:
-        """Inside, the learning net changes, and the edition is what it was before."""
-        with self._door:
-            version = self._current()
-        try:
-            yield version
-        finally:
-            with self._door:
-                self._storing, self._stale = False, True
-                self._door.notify_all()
+    def begin(self, change: Change) -> None:
+        """From now on the learning net changes. Taken back, it is what it was."""
+        with self._lock:
+            change.journal.on_undo(self._current().give_back)
+            self._change = change
 
     def storing(self) -> None:
         """From now to the end of the change the memory changes: who needs it as it was waits."""
-        with self._door:
-            self._storing = True
+        with self._lock:
+            assert self._change is not None
+            self._change.stores = True
 
     def _current(self) -> Version:
-        if self._latest is None or self._stale:
+        """The latest, unless a change was done since."""
+        if self._latest is None or (self._change is not None and self._change.done):
             free = [version for version in self._all if version is not self._latest and not version.readers]
-            with torch.inference_mode(False):
+            with inference(False):
                 version = free[0] if free else Version(*self._parts)
                 version.take()
             kept = {version, self._latest, *free[:1]}
             self._all = [each for each in {*self._all, version} if each in kept or each.readers]
-            self._latest, self._stale = version, False
+            self._latest, self._change = version, None
         return self._latest
 
 
-class Lock:
-    """A lock that can be copied: the copy is another lock, and open."""
-
-    def __init__(self) -> None:
-        self._lock = threading.RLock()
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(self, *how: object) -> None:
-        self._lock.release()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "Lock":
-        return Lock()
+def _cloned(state: dict[torch.Tensor, dict[str, Any]]) -> dict[torch.Tensor, dict[str, Any]]:
+    """Of an optimizer."""
+    return {
+        parameter: {key: value.clone() if isinstance(value, torch.Tensor) else value for key, value in of_it.items()}
+        for parameter, of_it in state.items()
+    }
 
 
 def _changing(*parts: nn.Module) -> list[Any]:

@@ -19,7 +19,7 @@ class Journal:
         self._undo: list[Callable[[], None]] = []
 
     def on_undo(self, action: Callable[[], None]) -> None:
-        """Called before the write that it takes back."""
+        """Called before the write that it takes back. To take it back twice in a row is as good as once."""
         self._undo.append(action)
 
     def set(self, array: Array, where: Any, values: Any) -> None:
@@ -27,8 +27,10 @@ class Journal:
         array[where] = values
 
     def undo(self) -> None:
+        """Goes on where it was cut off, if it was."""
         while self._undo:
-            self._undo.pop()()
+            self._undo[-1]()
+            self._undo.pop()
 
 
 class ClassIndex:

@@ -2,8 +2,8 @@
 
 import copy
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -187,11 +187,14 @@ class Head(nn.Module):
     def restorer(self, optimizer: torch.optim.Optimizer | None = None) -> Callable[[], None]:
         """What puts the head back to the size it has now."""
         seen, before = self.seen, dict(self.named_parameters())
+        groups = [(group, group["params"]) for group in optimizer.param_groups] if optimizer else []
 
         def restore() -> None:
             self.seen = seen
             for name, parameter in before.items():
                 self._exchange(name, parameter, optimizer)
+            for group, parameters in groups:
+                group["params"] = parameters  # an exchange that was cut off may have left them as they were
 
         return restore
 
@@ -319,13 +322,6 @@ class Encoder(nn.Module):
         if not isinstance(features, Tensor):
             raise InputError(f"the encoder must return a tensor of features, not a {type(features).__name__}")
         return features.flatten(1)
-
-
-@contextmanager
-def own_modes(device: torch.device) -> Iterator[None]:
-    """In the caller's no_grad or inference mode nothing would be learned, and in autocast other bits."""
-    with torch.inference_mode(False), torch.enable_grad(), torch.autocast(device.type, enabled=False):
-        yield
 
 
 def changing(part: nn.Module) -> list[Tensor]:

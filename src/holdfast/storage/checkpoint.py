@@ -15,6 +15,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from holdfast.errors import CheckpointError
+from holdfast.modes import in_inference
 
 FORMAT = 1
 KEY = "holdfast"
@@ -48,7 +49,7 @@ def as_text(values: Manifest) -> str:
         raise CheckpointError(f"the learner cannot be saved: {error}") from error
 
 
-@torch.inference_mode(False)  # tensors made in the caller's could not be learned from
+@in_inference(False)  # tensors made in the caller's could not be learned from
 def unpack(content: bytes) -> tuple[dict[str, Tensor], Manifest]:
     try:
         tensors = load(content)

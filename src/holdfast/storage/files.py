@@ -8,6 +8,7 @@ import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
+from queue import Empty, SimpleQueue
 
 from holdfast.errors import WriteError
 
@@ -76,7 +77,9 @@ class Appendix:
         self._sync_every = sync_every
         self._error: OSError | None = None
         self._lock = threading.Lock()
-        self._due, self._closed = threading.Event(), threading.Event()
+        self._due: SimpleQueue[None] = SimpleQueue()  # in C, unlike an Event, whose lock an interrupt could leave taken
+        self._ends: SimpleQueue[None] = SimpleQueue()
+        self._syncs = self._closed = False
         self.size = self.synced = len(beginning)
         self.is_uncertain = False  # whether something may stand behind its end that was to be cut off
         write(path, beginning)
@@ -84,8 +87,6 @@ class Appendix:
             self._handle = os.open(path, os.O_WRONLY | os.O_APPEND)
         except OSError as error:
             raise self._failed(error) from error
-        if sync_every:
-            threading.Thread(target=self._keep_syncing, daemon=True).start()
 
     @property
     def failed(self) -> bool:
@@ -114,12 +115,14 @@ class Appendix:
                 if isinstance(error, OSError):
                     raise self._failed(error) from error
                 raise
-        self._due.set()
+        if self._sync_every:
+            self._sync_later()
 
     def end(self, size: int | None = None) -> None:
         """Nothing more is appended; what stands behind `size` is cut off, as if it had never been appended."""
         with self._lock:
-            self._cut_back(self.size if size is None else size)
+            if not self._closed:
+                self._cut_back(self.size if size is None else size)
 
     def make_safe(self) -> None:
         """What was appended survives a power loss when this returns."""
@@ -131,21 +134,28 @@ class Appendix:
                 raise self._failed(error) from error
 
     def close(self) -> None:
-        with self._lock, suppress(OSError):
-            if not self._closed.is_set():  # the number may be another file's by now
-                self._closed.set()
-                os.close(self._handle)
-        self._due.set()
+        with self._lock:
+            self._error = self._error or OSError(errno.EBADF, "it is closed")
+            if not self._closed:  # after that, the number may be another file's
+                self._closed = True
+                with suppress(OSError):
+                    os.close(self._handle)
+        self._ends.put(None)
+        self._due.put(None)
+
+    def __del__(self) -> None:
+        if hasattr(self, "_handle"):
+            self.close()
 
     def _cut_back(self, size: int) -> None:
         self._error = self._error or OSError(errno.EIO, "its end is not certain")
         if size < self.size or size < os.fstat(self._handle).st_size:
-            self.size, self.synced = size, min(size, self.synced)
             try:
                 os.ftruncate(self._handle, size)
                 os.fsync(self._handle)
             except OSError:
                 self.is_uncertain = True
+            self.size, self.synced = size, min(size, self.synced)
 
     def _write(self, content: bytes) -> None:
         rest = memoryview(content)
@@ -156,10 +166,18 @@ class Appendix:
         os.fsync(self._handle)
         self.synced = self.size
 
+    def _sync_later(self) -> None:
+        if not self._syncs:
+            threading.Thread(target=self._keep_syncing, daemon=True).start()
+            self._syncs = True
+        if self._due.empty():
+            self._due.put(None)
+
     def _keep_syncing(self) -> None:
-        while self._due.wait():
-            self._due.clear()
-            if self._closed.wait(self._sync_every):
+        while True:
+            self._due.get()
+            with suppress(Empty):
+                self._ends.get(timeout=self._sync_every)
                 return
             with self._lock:
                 try:

@@ -84,6 +84,7 @@ class FolderLock:
     """
 
     NAME = "lock"
+    held = False
 
     def __init__(self, folder: Path, title: str) -> None:
         self._name = folder / self.NAME
@@ -94,7 +95,11 @@ class FolderLock:
         except OSError as error:
             raise WriteError(f"{folder} cannot be locked: {error.strerror}") from error
         self.held = True
-        _HELD.add(self)
+        try:
+            _HELD.add(self)
+        except BaseException:
+            self.release()
+            raise
 
     def sign(self) -> None:
         """Lets others know who has it, in a file that nothing depends on; not over a file of somebody else's."""
@@ -122,9 +127,13 @@ class FolderLock:
         """In this process. A process that was forked from the one that took it only closes its copy."""
         if self.held:
             self.held = False
-            _HELD.discard(self)
             if self._handle is not None:
                 os.close(self._handle)
+            _HELD.discard(self)
+
+    def __del__(self) -> None:
+        """An interrupt may come before anybody has it who could release it."""
+        self.release()
 
     def _take(self, folder: Path) -> tuple[Path, int | None]:
         if os.name != "posix":
