@@ -28,6 +28,10 @@ class Change:
         self.gathers = False  # whether other changes may become parts of it now
         self.done = self.taken_back = False
 
+    def forget_the_past(self) -> None:
+        """Lets go of what could be taken back, and of the learner that it belongs to: nothing is left to a collector."""
+        self.journal, self.closing = Journal(), Journal()
+
     @property
     def is_open(self) -> bool:
         return not self.done and not self.taken_back
@@ -65,6 +69,7 @@ class Changes:
                 self.mend()
                 raise
             self._now = None
+            change.forget_the_past()
             return result
 
     def make_together(self, begin: Callable[[Change], object], work: Callable[[Journal], Result]) -> Result:
