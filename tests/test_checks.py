@@ -144,7 +144,7 @@ class VectorsOnly(ER):
 
 @contextmanager
 def a_learner_that_takes_anything() -> Iterator[None]:
-    def as_tensor(x: Any, sample_template: Tensor | None) -> Tensor:
+    def as_tensor(x: Any, sample_template: Tensor | None, clip: float | None) -> Tensor:
         return torch.as_tensor(np.nan_to_num(np.array(x, np.float32)))
 
     with patch.object(learner_module, "as_tensor", as_tensor):
@@ -153,7 +153,7 @@ def a_learner_that_takes_anything() -> Iterator[None]:
 
 @contextmanager
 def a_learner_that_keeps_the_callers_array() -> Iterator[None]:
-    def as_tensor(x: Any, sample_template: Tensor | None) -> Tensor:
+    def as_tensor(x: Any, sample_template: Tensor | None, clip: float | None) -> Tensor:
         return torch.from_numpy(x)
 
     def remember(method: Method, net: Net, new: Batch) -> Batch:
@@ -166,7 +166,10 @@ def a_learner_that_keeps_the_callers_array() -> Iterator[None]:
 
 @contextmanager
 def a_learner_that_does_not_look_at_its_weights() -> Iterator[None]:
-    with patch.object(learner_module, "_all_finite", new=lambda tensors: True):
+    with (
+        patch("holdfast.learner.finite.all_below", new=lambda limit, tensors: True),
+        patch.object(learner_module, "all_below", new=lambda limit, tensors: True),
+    ):
         yield
 
 
