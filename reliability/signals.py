@@ -39,10 +39,11 @@ class EveryMoment:
         self.struck: list[str] = []
         self.at = at
         self._sent = Sent(signal.SIGINT)
+        self._tracer = self._trace  # kept: Python may still call it after settrace(None) in a finalizer
 
     def __enter__(self) -> Self:
         self._handler = signal.signal(signal.SIGINT, self._notice)
-        sys.settrace(self._trace)
+        sys.settrace(self._tracer)
         return self
 
     def __exit__(self, *how: object) -> None:
@@ -54,7 +55,7 @@ class EveryMoment:
             return None
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         self._sent.now  # noqa: B018
-        return self._trace
+        return self._tracer
 
     def _notice(self, _: int, frame: FrameType | None) -> None:
         if frame is None or frame.f_code.co_filename.startswith(OURS):
