@@ -11,6 +11,7 @@ from types import FrameType
 from typing import NoReturn
 
 import holdfast
+from holdfast.commands import learner
 from holdfast.errors import HoldfastError
 
 EPILOG = """examples:
@@ -23,6 +24,7 @@ EPILOG = """examples:
   holdfast tune --dataset cifar10 --method er-ace           choose hyper-parameters, on validation samples
   holdfast runs list --where method=er-ace                  what was run
   holdfast report holdfast-runs                             all of it on one page, report.html
+  holdfast learner verify weather                           every byte of a learner that lives in a folder
   holdfast run --stream folder:photos --method my_method.py:MyMethod
 """
 
@@ -104,6 +106,7 @@ def parser() -> Parser:
     _describe_check(commands.add_parser("check", help="check what every method has to hold"))
     _describe_report(commands.add_parser("report", help="all tables, figures and runs on one page"))
     _describe_runs(commands.add_parser("runs", help="list, show, export and remove runs that were made"))
+    learner.describe(commands.add_parser("learner", help="look after a learner that lives in a folder"))
     _describe_data(commands.add_parser("data", help="list, get and verify datasets"))
     _describe_doctor(commands.add_parser("doctor", help="what works on this machine and how fast, for bug reports"))
     return top

@@ -8,10 +8,12 @@ from typing import Any, Self
 
 from torch import Tensor, nn
 
-from holdfast import machine
+from holdfast import __version__, machine
 from holdfast.arguments import Range, real, whole
 from holdfast.augment import Augment
-from holdfast.durable.folder import LEARNER, Folder
+from holdfast.durable import backups
+from holdfast.durable.folder import Folder
+from holdfast.durable.snapshot import LEARNER
 from holdfast.errors import CheckpointError, InputError, LabelError, OtherBits
 from holdfast.learner import Learner, operations
 from holdfast.learner.labels import encode
@@ -111,6 +113,14 @@ class DurableLearner(Learner):
             with self._change_lock, self._pending_lock:
                 self._folder.leave(self._in_folder)
 
+    def backup(self, target: str | Path) -> None:
+        """Writes the learner as it is into the new folder `target`, whole or not at all.
+
+        The copy is a learner of its own: `holdfast.open(target)` goes on with it. It can be made even where the
+        folder of this one cannot be written any more.
+        """
+        backups.write(Path(target), self._in_folder)
+
     def __enter__(self) -> Self:
         return self
 
@@ -168,7 +178,7 @@ class DurableLearner(Learner):
         return labels
 
     def _in_folder(self, **manifest: Any) -> bytes:
-        return self.serialized(conditions=machine.conditions(self.device.type), **manifest)
+        return self.serialized(conditions=machine.conditions(self.device.type), holdfast=__version__, **manifest)
 
     def _commit(self, operation: operations.Operation | None) -> None:
         if self._folder is None:
