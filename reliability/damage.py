@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 from holdfast.durable.log import FRAME, HEAD
 from holdfast.errors import CheckpointError
-from holdfast.storage.locks import FolderLock
+from holdfast.storage.locks import NOBODY, FolderLock, signed
 from reliability import durable_learner
 from reliability.cuts import cuts
 from reliability.disk import FaultyDisk
@@ -31,8 +31,8 @@ class Home:
 
     def damaged(self, file: Path, content: bytes, *, closed: bool = False) -> None:
         """`closed`: with what says how long the log was when it was closed; a process that is killed leaves no such."""
-        there = self.files | {file: content}
-        put_back(self.folder, {path: there[path] for path in there if closed or path.name != FolderLock.NAME})
+        unclosed = {durable_learner.folder_of(self.folder) / FolderLock.NAME: signed(NOBODY, "").encode()}
+        put_back(self.folder, self.files | ({} if closed else unclosed) | {file: content})
 
     def flaw_of_a_cut(self, file: Path, cut: int) -> str | None:
         self.damaged(file, self.files[file][:cut], closed=True)
