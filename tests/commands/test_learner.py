@@ -2,6 +2,7 @@
 
 import doctest
 import json
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from holdfast import ERACE, mlp
 from holdfast.commands.main import main
 from holdfast.durable import backups, verification
 from holdfast.durable.log import HEAD
+from reliability.forgeries import Forge, change_tensors, change_values
 
 X = np.random.default_rng(0).standard_normal((5, 4, 3)).astype(np.float32)
 
@@ -119,6 +121,21 @@ def test_without_a_terminal_repair_wants_to_be_told(home: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "") and "repaired" in done.stdout
     with holdfast.open("weather") as learner:
         assert learner.step == 2
+
+
+@pytest.mark.parametrize("forge", [change_values, change_tensors])
+def test_whatever_a_file_says_there_is_an_answer_or_an_error_of_ours(
+    home: Path, forge: Forge, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = (home / "learner").read_bytes()
+    for number in range(25):
+        (home / "learner").write_bytes(forge(whole, random.Random(number)))
+        assert main(["learner", "show", "weather"]) in (0, 2)
+        assert main(["learner", "show", "weather", "--json"]) in (0, 2)
+        right = main(["learner", "verify", "weather"])
+        assert right in (0, 1)
+        assert main(["learner", "repair", "weather"]) == (2 if right else 0)
+    capsys.readouterr()
 
 
 @pytest.mark.parametrize("module", [backups, verification])

@@ -110,7 +110,7 @@ def test_while_another_process_learns_everything_is_read_as_it_was_at_one_moment
         assert checked.ok and checked.step in (stream.acknowledged, stream.acknowledged + 1)
         assert "not sealed" in checked.notes[0]
         assert holdfast.inspect(home).pid is None
-    with log_of(home).open("ab") as log:
+    with (home / holdfast.inspect(home).log.file).open("ab") as log:
         log.write(b"held and not finished")
     holdfast.durable.backup(home, copy := home.with_name("last"))
     assert holdfast.verify(copy, deep=True).notes == ()

@@ -161,6 +161,9 @@ def test_a_damaged_checkpoint_cannot_be_repaired(home: Path) -> None:
         holdfast.durable.repair(home, yes=True)
     assert contents(home) == damaged
     (home / "learner").unlink()
+    with pytest.raises(CheckpointError, match=r"is missing; this cannot be repaired: .* from a backup"):
+        holdfast.durable.repair(home, yes=True)
+    log_of(home).unlink()
     with pytest.raises(InputError, match="there is no learner in"):
         holdfast.durable.repair(home, yes=True)
     with pytest.raises(InputError, match="there is no folder"):

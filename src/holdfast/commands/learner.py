@@ -78,7 +78,7 @@ def repair(options: argparse.Namespace) -> int:
 
     done = repair(options.folder, to_step=options.to_step, yes=agreed)
     if not done.needed:
-        print(f"there is nothing to repair in {options.folder}: it opens at step {done.step}")
+        print(f"there is nothing to repair in {options.folder}: all is whole up to step {done.step}")
     elif done.files is None:
         print("nothing was changed")
         return 1

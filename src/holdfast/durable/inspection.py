@@ -11,6 +11,7 @@ from holdfast.durable.snapshot import Snapshot, take
 from holdfast.learner import operations
 from holdfast.learner.labels import FORGOTTEN, Labels, decode
 from holdfast.learner.pending import Pending
+from holdfast.learner.soundness import check_values
 from holdfast.memory.class_index import Journal
 from holdfast.storage import checkpoint
 from holdfast.storage.locks import holder
@@ -80,6 +81,7 @@ def inspect(folder: str | Path) -> Inspection:
     found = take(Path(folder))
     entries = found.reading.sound(found.log_file)
     with checkpoint.distrust(f"the learner in {folder}"):
+        check_values(found.manifest)
         past = Past(found)
         for entry in entries:
             past.add(operations.from_bytes(entry))
@@ -111,14 +113,15 @@ class Past:
 
 def _inspection(found: Snapshot, past: Past) -> Inspection:
     values, tensors = found.manifest, found.tensors
+    net = values["settings"]["net"]
     pid, host = holder(found.folder) or (None, "")
     return Inspection(
         folder=found.folder,
         step=past.step,
         classes=tuple(_classes(found, past)),
-        method=values["method"]["name"],
-        options=values["method"]["options"],
-        net=values["settings"]["net"],
+        method=str(values["method"]["name"]),
+        options=dict(values["method"]["options"]),
+        net=None if net is None else {**net, "name": str(net["name"]), "shape": list(net["shape"])},
         parameters=sum(tensor.numel() for name, tensor in tensors.items() if name.startswith("net/")),
         memory=_memory(found),
         pending=len(past.pending),
@@ -151,7 +154,7 @@ def _memory(found: Snapshot) -> MemorySummary:
     held = {name: tensor for name, tensor in found.tensors.items() if name.startswith("memory/")}
     nbytes = sum(tensor.numel() * tensor.element_size() for tensor in held.values())
     counts, capacity = held["memory/counts"].tolist(), held["memory/capacity"].tolist()
-    return MemorySummary(found.manifest["memory"]["kind"], counts[1], capacity[0], nbytes)
+    return MemorySummary(found.manifest["memory"]["kind"], int(counts[1]), int(capacity[0]), nbytes)
 
 
 def _sizes(folder: Path) -> Iterator[tuple[str, int]]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from holdfast.arguments import whole
 from holdfast.durable import log
 from holdfast.durable.snapshot import BEFORE_REPAIR, LEARNER, Place, Snapshot, take
-from holdfast.durable.verification import NO_CHECKPOINT
+from holdfast.durable.verification import verify
 from holdfast.errors import CheckpointError, HoldfastError, InputError
 from holdfast.learner import operations
 from holdfast.storage import checkpoint, files
@@ -61,10 +61,10 @@ def repair(folder: str | Path, *, to_step: int | None = None, yes: bool | Callab
 
 
 def _taken(folder: Path) -> Snapshot:
-    try:
-        return take(folder)
-    except CheckpointError as error:
-        raise CheckpointError(f"{error}; this cannot be repaired: {NO_CHECKPOINT}") from error
+    for problem in verify(folder).problems:
+        if problem.file == LEARNER:
+            raise CheckpointError(f"{folder / LEARNER} {problem.what}; this cannot be repaired: {problem.remedy}")
+    return take(folder)
 
 
 def _planned(found: Snapshot, to_step: int | None) -> tuple[Repair, list[bytes]]:
