@@ -64,7 +64,7 @@ def test_verify_says_by_its_exit_code_whether_all_is_right(home: Path, capsys: p
     log = damage(home)
     assert main(["learner", "verify", "weather"]) == 1
     shown = capsys.readouterr().out
-    assert f"damaged: {log.name} at byte" in shown and "what to do: holdfast learner repair keeps" in shown
+    assert f"damaged: {log.name} at byte" in shown and "what to do: holdfast learner repair weather keeps" in shown
     assert main(["learner", "verify", "weather", "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert not found["ok"] and found["problems"][0]["offset"] >= HEAD.size

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 import holdfast
 from holdfast import ERACE, Learner, mlp
-from holdfast.durable import DurableLearner
+from holdfast.durable import DurableLearner, snapshot
+from holdfast.durable.log import Flaw
 from holdfast.errors import CheckpointError, InputError, InUse, WriteError
 from holdfast.storage import files
 
@@ -96,7 +97,7 @@ def test_while_another_process_learns_everything_is_read_as_it_was_at_one_moment
             assert found.step >= acknowledged and found.pid == stream.process.pid
             checked = holdfast.verify(home, deep=True)
             assert checked.ok and checked.step is not None and checked.step >= found.step
-            assert f"in use by process {stream.process.pid}" in checked.notes
+            assert checked.notes == (f"in use by process {stream.process.pid}",)
             before = stream.acknowledged
             holdfast.durable.backup(home, copy := home.with_name(f"copy{number}"))
             with holdfast.open(copy) as learner:
@@ -116,6 +117,22 @@ def test_while_another_process_learns_everything_is_read_as_it_was_at_one_moment
     assert holdfast.verify(copy, deep=True).notes == ()
     with holdfast.open(copy) as learner, holdfast.open(home) as original:
         assert learner.step == checked.step and learner.state_hash() == original.state_hash()
+
+
+def test_a_log_that_goes_between_two_readings_is_no_damage(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with opened(home) as learner:
+        learn(learner, 2)
+        read, calls = snapshot._content, [0]
+
+        def late(file: Path, settled: bool) -> bytes | Flaw:
+            calls[0] += 1
+            if calls[0] < 4:
+                learn(learner, learner.step + 1)
+                learner.checkpoint()
+            return read(file, settled)
+
+        monkeypatch.setattr(snapshot, "_content", late)
+        assert holdfast.inspect(home).step == 5 and calls[0] == 4
 
 
 def test_inside_the_process_that_learns(home: Path) -> None:

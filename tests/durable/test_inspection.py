@@ -110,8 +110,11 @@ def test_looking_needs_neither_the_net_nor_the_method(tmp_path: Path) -> None:
     assert (found.step, found.method, found.net) == (4, "OwnMethod", None)
     assert holdfast.verify(home).ok
     assert "its encoder and method cannot be checked without yours" in holdfast.verify(home).notes[0]
-    whole = holdfast.verify(home, deep=True, encoder=own_net(), method=OwnMethod())
+    encoder = own_net()
+    whole = holdfast.verify(home, deep=True, encoder=encoder, method=OwnMethod())
     assert whole.ok and not whole.notes
+    for ours, fresh in zip(encoder.parameters(), own_net().parameters(), strict=True):
+        assert torch.equal(ours, fresh)  # nothing was learned with it
 
 
 def test_a_folder_of_the_first_release(tmp_path: Path) -> None:
@@ -216,6 +219,7 @@ def test_an_entry_that_cannot_be_repeated_is_found_by_repeating(home: Path, monk
     assert holdfast.verify(home).ok
     (problem,) = holdfast.verify(home, deep=True).problems
     assert problem.offset == HEAD.size and "entry 1 cannot be repeated" in problem.what
+    assert f"holdfast learner repair {home} --to-step 0 keeps the checkpoint" in problem.remedy
 
 
 @pytest.mark.parametrize("look", [holdfast.inspect, holdfast.verify])

@@ -1,5 +1,6 @@
 """Whether every byte of a durable learner is right, and if not, which is the first that is wrong."""
 
+import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ from holdfast import machine
 from holdfast.augment import Augment, crop_and_flip
 from holdfast.durable import log
 from holdfast.durable.inspection import Past
-from holdfast.durable.snapshot import BEFORE_REPAIR, LEARNER, LOG, Place, Snapshot, is_left_behind, take
+from holdfast.durable.snapshot import BEFORE_REPAIR, LEARNER, LEFT_BEHIND, LOG, Place, Snapshot, is_left_behind, take
 from holdfast.errors import CheckpointError, HoldfastError, InputError
 from holdfast.learner import Learner, operations
 from holdfast.learner.parts import MakeOptimizer, check_parts
@@ -79,7 +80,8 @@ def verify(
     """
     folder = Path(folder)
     check_parts(encoder, method, augment, optional=True)
-    parts: dict[str, Any] = {"encoder": encoder, "method": method, "optimizer": optimizer, "augment": augment}
+    parts: dict[str, Any] = {"method": method, "optimizer": optimizer, "augment": augment}
+    parts["encoder"] = copy.deepcopy(encoder)  # it takes the weights of the checkpoint
     try:
         return _Check(take(folder), parts, deep).result()
     except CheckpointError as error:
@@ -129,22 +131,25 @@ class _Check:
         reading, past = self._found.reading, self._past
         assert past is not None
         for entry, place in zip(reading.entries, reading.places, strict=True):
+            option = ""
             try:
                 with checkpoint.distrust("the entry"):
                     operation = operations.from_bytes(entry)
                     if self._deep and self._learner is not None:
+                        option = f" --to-step {past.step}"  # the entry itself is whole
                         self._learner.repeat(operation)
                     past.add(operation)
             except HoldfastError as error:
-                return self._problem_with_log(place, f"entry {self._right + 1} cannot be repeated: {error}")
+                return self._problem_with_log(place, f"entry {self._right + 1} cannot be repeated: {error}", option)
             self._right += 1
         flaw = reading.flaw
         return None if flaw is None else self._problem_with_log(flaw.offset, flaw.what)
 
-    def _problem_with_log(self, offset: int | None, what: str) -> Problem:
+    def _problem_with_log(self, offset: int | None, what: str, option: str = "") -> Problem:
         assert self._past is not None
         kept = f"the {self._right} entries before it" if self._right else "the checkpoint"
-        remedy = f"holdfast learner repair keeps {kept}, up to step {self._past.step}; a backup may have more"
+        command = f"holdfast learner repair {self._found.folder}{option}"
+        remedy = f"{command} keeps {kept}, up to step {self._past.step}; a backup may have more"
         return Problem(self._found.place.name, offset, what, remedy)
 
 
@@ -180,13 +185,16 @@ def notes_on_log(found: Snapshot) -> Iterator[str]:
 def strangers(folder: Path, place: Place | None = None) -> Iterator[str]:
     """Files that are not the learner's, or not any more."""
     ours = {LEARNER} if place is None else {LEARNER, place.name}
+    in_use = holder(folder) is not None
     for file in sorted(folder.iterdir()):
         if file.name in ours or FolderLock.is_signature(file):
             continue
+        if in_use and (LOG.fullmatch(file.name) or LEFT_BEHIND.fullmatch(file.name)):
+            continue  # these come and go
         if file.is_dir() and file.name.startswith(BEFORE_REPAIR):
             yield f"{file.name} holds the files from before a repair; remove it when you do not need them any more"
         elif is_left_behind(file):
-            yield f"{file.name} is unfinished, of a writer that was killed or is at work; opening removes it"
+            yield f"{file.name} is unfinished, of a writer that was killed; opening removes it"
         elif place is not None and place.identity is not None and _is_log_of(file, place.identity.learner):
             yield f"{file.name} is a log that the learner does not need any more; opening removes it"
         else:
