@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 
 from holdfast.durable.log import FRAME, HEAD
 from holdfast.errors import CheckpointError
+from holdfast.storage.locks import NOBODY, FolderLock, signed
 from reliability import durable_learner
 from reliability.cuts import cuts
 from reliability.disk import FaultyDisk
@@ -28,13 +29,18 @@ class Home:
     states: list[State]  # after each number of entries
     ends: list[int]  # of each entry
 
-    def damaged(self, file: Path, content: bytes) -> None:
-        put_back(self.folder, self.files | {file: content})
+    def damaged(self, file: Path, content: bytes, *, closed: bool = False) -> None:
+        """`closed`: with what says how long the log was when it was closed; a process that is killed leaves no such."""
+        unclosed = {durable_learner.folder_of(self.folder) / FolderLock.NAME: signed(NOBODY, "").encode()}
+        put_back(self.folder, self.files | ({} if closed else unclosed) | {file: content})
 
     def flaw_of_a_cut(self, file: Path, cut: int) -> str | None:
-        self.damaged(file, self.files[file][:cut])
-        if file == self.checkpoint or cut < HEAD.size:
-            return self._flaw_of_not_noticing()
+        self.damaged(file, self.files[file][:cut], closed=True)
+        if file == self.checkpoint or cut < self.ends[-1]:
+            noticed = self._flaw_of_not_noticing()
+            if noticed or file == self.checkpoint or cut < HEAD.size:
+                return noticed
+            self.damaged(file, self.files[file][:cut])
         return durable_learner.IN_FOLDER.flaw(self.folder, [self.states[bisect_right(self.ends, cut)]])
 
     def flaw_of_a_flip(self, file: Path, place: int, bit: int) -> str | None:
@@ -72,7 +78,10 @@ def durable_files() -> Iterator[Home]:
 
 @counted
 def learners_cut(effort: int) -> Iterator[str | None]:
-    """Of a log, all complete entries count and learning goes on. A cut checkpoint is refused and left as it is."""
+    """Of a log, all complete entries count and learning goes on, unless it was closed with more; then it is refused.
+
+    A cut checkpoint is refused and left as it is.
+    """
     with durable_files() as there:
         for file, most in ((there.log, 60), (there.checkpoint, 100)):
             for cut in cuts(len(there.files[file]), most * effort**2)[: -1 if file == there.checkpoint else None]:

@@ -145,7 +145,7 @@ def forged_log(forge: Forge, rng: random.Random) -> str | None:
         forged = {folder / path: content for path, content in durable_files().items()}
         (file,) = (path for path in forged if path.name.startswith("log."))
         identity = log.Identity(*log.HEAD.unpack(forged[file][: log.HEAD.size])[1:3])
-        entries, _ = log.examined(forged[file], identity)
+        entries = log.examined(forged[file], identity).entries
         chosen = rng.randrange(len(entries))
         entries[chosen] = forge(entries[chosen], rng)
         forged[file] = written(entries, identity)

@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from holdfast.augment import crop_and_flip
     from holdfast.batch import Batch, Task
     from holdfast.durable import DurableLearner, open
+    from holdfast.durable.backups import backup
+    from holdfast.durable.inspection import inspect
+    from holdfast.durable.repairs import repair
+    from holdfast.durable.verification import verify
     from holdfast.errors import HoldfastError
     from holdfast.learner import Learner
     from holdfast.learner.memory_contents import export_memory, import_memory, memory_gallery, memory_summary
@@ -68,26 +72,34 @@ __all__ = [
     "Reservoir",
     "StepContext",
     "Task",
+    "backup",
     "crop_and_flip",
     "export_memory",
     "import_memory",
+    "inspect",
     "memory_gallery",
     "memory_summary",
     "mlp",
     "open",
+    "repair",
     "slim_resnet18",
     "small_cnn",
+    "verify",
 ]
 
 _MODULES = {
     "augment": ("crop_and_flip",),
+    "durable.backups": ("backup",),
     "batch": ("Batch", "Task"),
     "learner.memory_contents": ("memory_summary", "export_memory", "memory_gallery", "import_memory"),
     "durable": ("DurableLearner", "open"),
     "errors": ("HoldfastError",),
+    "durable.inspection": ("inspect",),
     "learner": ("Learner",),
     "memory": ("ClassBalanced", "Memory", "Reservoir"),
     "nets": ("Frozen", "mlp", "slim_resnet18", "small_cnn"),
+    "durable.repairs": ("repair",),
+    "durable.verification": ("verify",),
 }
 
 

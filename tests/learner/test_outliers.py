@@ -13,7 +13,7 @@ from torch import nn
 
 import holdfast
 from holdfast import ER, DERPlusPlus, GDumb, Learner, mlp, small_cnn
-from holdfast.errors import BatchError, CheckpointError, InputError, NonFiniteError
+from holdfast.errors import BatchError, InputError, NonFiniteError
 from holdfast.methods import METHODS
 
 Samples = NDArray[Any]
@@ -272,17 +272,14 @@ def test_r34_one_that_cannot_go_on_says_so_and_a_folder_goes_back(tmp_path: Path
         except NonFiniteError as error:
             said.append(str(error))
     assert "a smaller lr may help" in said[0]
-    with pytest.raises(NonFiniteError, match=rf"until=step\) goes back to a step from 0 to {learner.step - 1}"):
+    back = rf"repair\(folder, to_step=...\) goes back to a step from 0 to {learner.step - 1}"
+    with pytest.raises(NonFiniteError, match=back):
         learner.observe(*batch(25))
     learner.close()
-    for wrong in (learner.step + 1, 10**6):
-        with pytest.raises(CheckpointError, match=f"until must be from 0 to {learner.step}"):
-            holdfast.open(home, until=wrong)
-    with holdfast.open(home, until=4) as learner:
+    holdfast.repair(home, to_step=4, yes=True)
+    with holdfast.open(home) as learner:
         assert learner.state_hash() == steps[4]
         learner.observe(*batch(4))
         assert learner.state_hash() == steps[5]
     with holdfast.open(home) as learner:
         assert learner.state_hash() == steps[5]
-    with pytest.raises(InputError, match=r"no learner in .* that could go back to step 3"):
-        holdfast.open(tmp_path / "none", mlp((8,)), ER(), until=3)

@@ -23,6 +23,7 @@ EPILOG = """examples:
   holdfast tune --dataset cifar10 --method er-ace           choose hyper-parameters, on validation samples
   holdfast runs list --where method=er-ace                  what was run
   holdfast report holdfast-runs                             all of it on one page, report.html
+  holdfast learner verify weather                           every byte of a learner that lives in a folder
   holdfast run --stream folder:photos --method my_method.py:MyMethod
 """
 
@@ -39,6 +40,7 @@ COMMANDS = {
     "check": "check what every method has to hold",
     "report": "all tables, figures and runs on one page",
     "runs": "list, show, export and remove runs that were made",
+    "learner": "look after a learner that lives in a folder",
     "data": "list, get and verify datasets",
     "doctor": "what works on this machine and how fast, for bug reports",
 }

@@ -9,10 +9,12 @@ from typing import Any, Self
 
 from torch import Tensor, nn
 
-from holdfast import machine
+from holdfast import __version__, machine
 from holdfast.arguments import Range, real, whole
 from holdfast.augment import Augment
-from holdfast.durable.folder import LEARNER, Folder, LogHasEnded
+from holdfast.durable import backups
+from holdfast.durable.folder import Folder, LogHasEnded
+from holdfast.durable.snapshot import LEARNER
 from holdfast.errors import CheckpointError, InputError, LabelError, OtherBits
 from holdfast.learner import Learner, operations
 from holdfast.learner.labels import encode
@@ -43,7 +45,6 @@ def open(
     pending: int | None = None,
     average: float | None = None,
     clip_samples: float | None = None,
-    until: int | None = None,
 ) -> "DurableLearner":
     """The learner that lives in the folder `path`; made if there is none, recovered if its process was killed.
 
@@ -51,22 +52,18 @@ def open(
     may take the batches of the last so many seconds. After `checkpoint_every` changes the learner is written as a
     whole and the log of changes starts anew: recovering repeats at most so many. What is not built in (an encoder or
     method of your own) is passed each time; other settings are known to the folder, and have to fit if given, except
-    `clip_samples`, which holds from now on. `until` goes back to that step, if it is not before the last whole copy:
-    what was done after it is dropped for good.
+    `clip_samples`, which holds from now on.
     """
     sync_every = real("sync_every", sync_every, Range(least=0, most=DAY))
     checkpoint_every = whole("checkpoint_every", checkpoint_every, Range(least=1))
     check_parts(encoder, method, augment, optional=True)
     check_optimizer(lr, optimizer)
     clip_samples = check_clip(clip_samples)
-    until = None if until is None else whole("until", until)
     given = {"memory": memory, "lr": lr, "seed": seed, "classes": classes, "pending": pending}
     given["average"] = average
     settings: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
 
     def new() -> DurableLearner:
-        if until is not None:
-            raise InputError(f"there is no learner in {path} that could go back to step {until}")
         if encoder is None or method is None:
             raise InputError(f"there is no learner in {path} yet: give it an encoder and a method")
         others: dict[str, Any] = {"optimizer": optimizer, "augment": augment, "clip_samples": clip_samples}
@@ -82,7 +79,7 @@ def open(
             folder.checkpoint(learner._in_folder)
         else:
             parts: dict[str, Any] = {"encoder": encoder, "method": method, "optimizer": optimizer, "augment": augment}
-            learner = _recovered(folder, parts, settings, clip_samples, until)
+            learner = _recovered(folder, parts, settings, clip_samples)
     except BaseException:
         folder.abandon()
         raise
@@ -111,6 +108,14 @@ class DurableLearner(Learner):
         """
         if self._folder is not None:
             self.at_rest(partial(self._folder.leave, self._in_folder))
+
+    def backup(self, target: str | Path) -> None:
+        """Writes the learner as it is into the new folder `target`, whole or not at all.
+
+        The copy is a learner of its own: `holdfast.open(target)` goes on with it. It can be made even where the
+        folder of this one cannot be written any more.
+        """
+        self.at_rest(partial(backups.write, Path(target), self._with_conditions))
 
     def __enter__(self) -> Self:
         return self
@@ -179,11 +184,16 @@ class DurableLearner(Learner):
     def _way_back(self) -> str:
         if self._folder is None or self.step == self._written_at:
             return super()._way_back()
-        return f"holdfast.open(..., until=step) goes back to a step from {self._written_at} to {self.step - 1}"
+        steps = f"a step from {self._written_at} to {self.step - 1}"
+        return f"close it, and holdfast.repair(folder, to_step=...) goes back to {steps}"
 
     def _in_folder(self, **manifest: Any) -> bytes:
         self._written_at = self.step
-        return self._serialized({"conditions": machine.conditions(self.device.type), **manifest})
+        return self._with_conditions(**manifest)
+
+    def _with_conditions(self, **manifest: Any) -> bytes:
+        where = {"conditions": machine.conditions(self.device.type), "holdfast": __version__}
+        return self._serialized(where | manifest)
 
     def _commit(self, operation: operations.Operation | None, journal: Journal) -> None:
         if self._folder is None:
@@ -196,7 +206,7 @@ class DurableLearner(Learner):
 
 
 def _recovered(
-    folder: Folder, parts: dict[str, Any], settings: dict[str, Any], clip_samples: float | None, until: int | None
+    folder: Folder, parts: dict[str, Any], settings: dict[str, Any], clip_samples: float | None
 ) -> DurableLearner:
     tensors, manifest, entries = folder.read()
     with checkpoint.distrust(folder.learner_file):
@@ -207,23 +217,14 @@ def _recovered(
         note = "what is repeated from it may differ in its last bits"
         warnings.warn(f"the log in {folder.path} was written elsewhere ({moved}): {note}", OtherBits, stacklevel=3)
     with checkpoint.distrust(f"the log in {folder.path}"):
-        _repeat(learner, entries, until)
+        learner._written_at = learner.step
+        for entry in entries:
+            learner.repeat(operations.from_bytes(entry))
     changed = clip_samples is not None and clip_samples != learner.clip_samples
     if changed:
         learner.clip_samples = clip_samples
     folder.go_on(learner._in_folder, anew=bool(entries or moved or changed))
     return learner
-
-
-def _repeat(learner: DurableLearner, entries: list[bytes], until: int | None) -> None:
-    """What the log holds, or only what led to a step."""
-    first = learner._written_at = learner.step
-    for entry in entries:
-        if until is not None and learner.step >= until:
-            break
-        learner.repeat(operations.from_bytes(entry))
-    if until is not None and learner.step != until:
-        raise CheckpointError(f"until must be from {first} to {learner.step}, the steps the folder has, not {until}")
 
 
 def _check_fit(learner: Learner, settings: dict[str, Any]) -> None:

@@ -1,26 +1,20 @@
 """The folder of a durable learner: the learner at some moment, and a log of what was done to it since."""
 
 import os
-import re
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from holdfast.durable import log, log_v1
-from holdfast.durable.log import Identity
+from holdfast.durable import log
+from holdfast.durable.snapshot import LEARNER, LOG, Place, is_left_behind, stamp, take
 from holdfast.errors import CheckpointError, InputError, WriteError
 from holdfast.memory.class_index import Journal
 from holdfast.storage import checkpoint, files
 from holdfast.storage.locks import FolderLock
 
-LEARNER = "learner"
-LOG = re.compile(r"log\.(\d{1,18})")
-MOST_LOGS = 10**15  # larger numbers are not ours
 FIRST_LOG = "log.1"
-LEFT_BEHIND = re.compile(r"\.(learner|log\.\d+)\.([0-9a-f]{16}|\d+)")  # by a writer that was killed
 LOG_BYTES = 2**26
 
 Serialized = Callable[..., bytes]  # the learner, with these values in its manifest
@@ -28,34 +22,6 @@ Serialized = Callable[..., bytes]  # the learner, with these values in its manif
 
 class LogHasEnded(Exception):
     """No entry can follow, but a checkpoint may."""
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Which file has the log, and which log it has to be; None for one of version 0.1.0, which says nothing of it."""
-
-    name: str
-    identity: Identity | None
-
-    @classmethod
-    def of(cls, manifest: checkpoint.Manifest) -> "Place":
-        if "log" not in manifest:
-            raise CheckpointError("was written by Learner.save: Learner.load(file) reads it, a folder needs its own")
-        where = manifest["log"]
-        if isinstance(where, int):
-            return cls(f"log.{where}", None)
-        identity = Identity(bytes.fromhex(where["learner"]), bytes.fromhex(where["salt"]))
-        if not LOG.fullmatch(name := where["file"]) or {len(identity.learner), len(identity.salt)} != {16}:
-            raise CheckpointError(f"names a log that cannot be: {where}")
-        return cls(name, identity)
-
-    def as_json(self) -> dict[str, str]:
-        assert self.identity is not None
-        return {"file": self.name, "learner": self.identity.learner.hex(), "salt": self.identity.salt.hex()}
-
-    def entries(self, folder: Path) -> list[bytes]:
-        file = folder / self.name
-        return log.read(file, self.identity) if self.identity else log_v1.read(file)
 
 
 class Folder:
@@ -97,7 +63,7 @@ class Folder:
     def needs_checkpoint(self) -> bool:
         """Whether the log has an entry too few or too many, or files were removed or replaced."""
         return self._log is not None and (
-            not self.takes_entries or not self._log.is_in_place or self._written != _stamp(self.learner_file)
+            not self.takes_entries or not self._log.is_in_place or self._written != stamp(self.learner_file)
         )
 
     @property
@@ -119,12 +85,11 @@ class Folder:
 
     def read(self) -> tuple[dict[str, Any], checkpoint.Manifest, list[bytes]]:
         """The learner as it was written, and the entries of the log since then."""
-        tensors, manifest = checkpoint.read(self.learner_file)
-        with checkpoint.distrust(self.learner_file):
-            self._place = Place.of(manifest)
+        found = take(self.path)
+        self._place = found.place
         if self._place.identity is not None:
             self._id = self._place.identity.learner
-        return tensors, manifest, self._place.entries(self.path)
+        return found.tensors, found.manifest, found.reading.sound(found.log_file)
 
     def go_on(self, serialized: Serialized, *, anew: bool) -> None:
         """Opens the log again if nothing is in it; otherwise nobody knows what follows its last whole entry."""
@@ -132,7 +97,7 @@ class Folder:
         if anew or self._place.identity is None:
             self.checkpoint(serialized)
         else:
-            self._written = _stamp(self.learner_file)
+            self._written = stamp(self.learner_file)
             self._log = log.Log(self.path / self._place.name, self._place.identity, self._sync_every)
             self._remove_others(set())
 
@@ -147,7 +112,7 @@ class Folder:
         if self._log is not None:
             self._log.abandon()  # nobody needs it any more: that it is safe is not waited for
         self._log, self._kept = following, 0
-        self._written = _stamp(self.learner_file)
+        self._written = stamp(self.learner_file)
         replaced, self._place = self._place, place
         self._remove_others({replaced.name} if replaced else set())
         self._ahead = False
@@ -181,17 +146,19 @@ class Folder:
             self._check()
         finally:
             try:
-                if self._log is not None:
-                    self._log.close()
+                self._lock.sign_off(None if self._log is None else self._log.close())
             finally:
                 self._lock.release()
 
     def abandon(self) -> None:
         """Lets others have it as it is on the disk."""
         if self._is_ours and self._lock.held:
-            if self._log is not None:
-                self._log.abandon()
-            self._lock.release()
+            try:
+                if self._log is not None:
+                    self._log.abandon()
+                self._lock.sign_off()
+            finally:
+                self._lock.release()
 
     @property
     def _is_ours(self) -> bool:
@@ -216,7 +183,7 @@ class Folder:
         """A folder without a learner may hold nothing but what a process left that was killed when it made one."""
         there = sorted(file for file in self.path.iterdir() if not FolderLock.is_signature(file))
         for file in there:
-            if _is_left_behind(file):
+            if is_left_behind(file):
                 continue
             if not LOG.fullmatch(file.name) or log.identity_of(file) is None:
                 raise InputError(f"{self.path} is not the folder of a learner: there is {file.name} in it")
@@ -229,15 +196,13 @@ class Folder:
             files.remove(file)
 
     def _free_place(self) -> Place:
-        numbers = [int(match[1]) for file in self.path.iterdir() if (match := LOG.fullmatch(file.name))]
-        last = max((number for number in numbers if number < MOST_LOGS), default=0)
-        return Place(f"log.{last + 1}", Identity.new(self._id))
+        return Place.free(self.path, self._id)
 
     def _remove_others(self, names: set[str]) -> None:
         """Files of these names, other logs of this learner, and what a killed writer left behind."""
         assert self._place is not None
         for file in list(self.path.iterdir()):
-            ours = file.name in names or _is_left_behind(file) or self._is_own_log(file)
+            ours = file.name in names or is_left_behind(file) or self._is_own_log(file)
             if ours and file.name != self._place.name:
                 files.remove(file)
 
@@ -246,16 +211,3 @@ class Folder:
             return False
         identity = log.identity_of(file)
         return identity is not None and identity.learner == self._id
-
-
-def _is_left_behind(file: Path) -> bool:
-    return LEFT_BEHIND.fullmatch(file.name) is not None and file.is_file()
-
-
-def _stamp(file: Path) -> object:
-    """Another one whenever the file is replaced or written to."""
-    try:
-        stat = file.stat()
-    except OSError:
-        return None
-    return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns

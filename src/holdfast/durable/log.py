@@ -8,10 +8,11 @@ The last entry of a log that was closed is empty: it seals what stands before it
 """
 
 import os
+import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
 
@@ -78,14 +79,17 @@ class Log:
         """No more can follow; entries behind `size` are taken back."""
         self._file.end(size)
 
-    def close(self) -> None:
-        """When this returns, all entries are safe, unless there was an error before."""
+    def close(self) -> str | None:
+        """When this returns, all entries are safe, unless there was an error before. Returns a line that says so."""
         try:
-            if not self.failed:
-                self._file.make_safe()
-                self._is_sealed = True
-                with suppress(WriteError):  # without a seal, less damage can be noticed later; nothing is lost
-                    self.append(SEAL)
+            if self.failed:
+                return None
+            self._file.make_safe()
+            closing = closing_line(self._identity.salt, self.size)
+            self._is_sealed = True
+            with suppress(WriteError):  # without a seal, less damage can be noticed later; nothing is lost
+                self.append(SEAL)
+            return closing
         finally:
             self._file.close()
 
@@ -112,38 +116,78 @@ def identity_of(path: Path) -> Identity | None:
     return identity if identity.head == head else None
 
 
-def read(path: Path, identity: Identity) -> list[bytes]:
-    """All entries. What a crash left unfinished at the end is left out; damage to what was safe is an error."""
-    try:
-        whole = path.read_bytes()
-    except OSError as error:
-        raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
-    found, flaw = examined(whole, identity)
-    if flaw is not None:
-        raise CheckpointError(f"{path} {flaw}")
-    return found
+def closed(identity: Identity, entries: Iterable[bytes]) -> bytes:
+    """The whole file of a log that holds these entries and was closed."""
+    whole, chain = bytearray(identity.head), identity.salt
+    for content in (*entries, SEAL):
+        frame, chain = framed(content, len(whole), len(whole), identity.salt, chain)
+        whole += frame + content
+    return bytes(whole)
 
 
-def examined(whole: bytes, identity: Identity) -> tuple[list[bytes], str | None]:
+@dataclass(frozen=True, slots=True)
+class Flaw:
+    """Damage that no crash leaves; without an offset, of the file as a whole."""
+
+    offset: int | None
+    what: str
+
+    def __str__(self) -> str:
+        return self.what if self.offset is None else f"is damaged at byte {self.offset}: {self.what}"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a file holds as a log, up to the first entry that is not whole."""
+
+    entries: list[bytes]
+    places: list[int]  # where each of them begins
+    end: int  # of the last whole entry, the seal included
+    sealed: bool
+    flaw: Flaw | None = None
+    following: list[bytes] = field(default_factory=list)  # what stands behind the last whole entry, if there is a flaw
+
+    def cut_short(self, size: int) -> "Reading":
+        """The same, of a log that is known to have been longer."""
+        flaw = Flaw(self.end, f"it ends there, and was closed with {size} bytes before its seal")
+        return replace(self, flaw=self.flaw or flaw)
+
+    def sound(self, path: Path) -> list[bytes]:
+        """The entries; damage is an error."""
+        if self.flaw is not None:
+            raise CheckpointError(f"{path} {self.flaw}; holdfast learner verify says more")
+        return self.entries
+
+
+def examined(whole: bytes, identity: Identity) -> Reading:
     """The entries up to the first that is not whole, and what is wrong if that cannot be the work of a crash."""
-    if whole[: HEAD.size] != identity.head:
-        return [], "is not the log that belongs to this learner"
     found: list[bytes] = []
-    place, chain = HEAD.size, identity.salt
-    sealed = False
+    places: list[int] = []
+    place, chain, sealed = HEAD.size, identity.salt, False
     while (entry := _entry(whole, place, identity.salt, chain)) is not None:
         content, chain = entry
         sealed = content == SEAL
-        found += [] if sealed else [content]
+        if not sealed:
+            found.append(content)
+            places.append(place)
         place += FRAME.size + len(content)
-    if place == len(whole):
-        return found, None
-    for where, stands_at, safe in _frames(whole, place, identity.salt):
-        if where != stands_at:
-            return found, f"is damaged at byte {where}: the entry there was written at byte {stands_at}"
+    frames = list(_frames(whole, place, identity.salt))
+    flaw = Flaw(place, "something follows its seal") if sealed and place != len(whole) else None
+    for where, stands_at, _, safe in reversed(frames):
         if safe > place:
-            return found, f"is damaged at byte {place}: entries that were written after it are there"
-    return found, f"is damaged at byte {place}: something follows its seal" if sealed else None
+            flaw = Flaw(place, "the entry there is not whole, and entries that were written after it are there")
+        if where != stands_at:
+            flaw = Flaw(where, f"the entry there was written at byte {stands_at}")
+    if whole[: HEAD.size] != identity.head:
+        flaw = Flaw(0, "it is not the log that belongs to this learner")
+    return Reading(found, places, place, sealed, flaw, _contents(whole, place, frames) if flaw else [])
+
+
+def _contents(whole: bytes, place: int, frames: list[tuple[int, int, int, int]]) -> list[bytes]:
+    """What may be left of the entries that begin here and behind; a seal is none."""
+    behind = [(where + FRAME.size, where + FRAME.size + length) for where, _, length, _ in frames if length]
+    first = min((where for where, *_ in frames), default=len(whole))
+    return [whole[start:end] for start, end in ([(place, first)] if first > place else []) + behind]
 
 
 def _entry(whole: bytes, place: int, salt: bytes, chain: bytes) -> tuple[bytes, bytes] | None:
@@ -159,18 +203,31 @@ def _entry(whole: bytes, place: int, salt: bytes, chain: bytes) -> tuple[bytes, 
     return (content, digest) if right == frame else None
 
 
-def _frames(whole: bytes, place: int, salt: bytes) -> Iterator[tuple[int, int, int]]:
-    """Where frames of this log stand from here on, where each says that it stands, and how much was safe then.
+def _frames(whole: bytes, place: int, salt: bytes) -> Iterator[tuple[int, int, int, int]]:
+    """Where frames of this log stand from here on; where each says that it stands, its length, how much was safe.
 
     Looked at by their own checksum alone, so that this takes as long as reading, whatever the contents are.
     """
     while (place := whole.find(MARK, place)) >= 0:
         frame = whole[place : place + FRAME.size]
         if len(frame) == FRAME.size:
-            _, stands_at, _, safe, check, _ = FRAME.unpack(frame)
+            _, stands_at, length, safe, check, _ = FRAME.unpack(frame)
             if check == _short(salt, frame[:28]):
-                yield place, stands_at, safe
+                yield place, stands_at, length, safe
         place += 1
+
+
+def closing_line(salt: bytes, size: int) -> str:
+    """Says that the log of this salt was closed with so many bytes before its seal: from then on it is not shorter."""
+    line = f"closed {salt.hex()} {size}"
+    return f"{line} {_short(b'', line.encode()).hex()}\n"
+
+
+def closed_size(line: str, salt: bytes) -> int:
+    """How long the log of this salt has to be, as such a line says; 0 if it is damaged or says nothing of it."""
+    match = re.fullmatch(r"closed ([0-9a-f]{32}) (\d{1,18}) [0-9a-f]{16}\n", line)
+    size = int(match[2]) if match else 0
+    return size if line == closing_line(salt, size) else 0
 
 
 def _short(salt: bytes, fields: bytes) -> bytes:

@@ -3,28 +3,27 @@
 import struct
 from collections.abc import Iterator
 from hashlib import blake2b
-from pathlib import Path
 
-from holdfast.errors import CheckpointError
+from holdfast.durable.log import Flaw, Reading
 
 MARK = b"held"
 FRAME = struct.Struct("<4sQQ16s")  # mark, length, how much of the log was safe when this was written, checksum
 
 
-def read(path: Path) -> list[bytes]:
-    """All entries. What a crash left unfinished at the end is left out; damage to what was safe is an error."""
-    try:
-        whole = path.read_bytes()
-    except OSError as error:
-        raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
+def examined(whole: bytes) -> Reading:
+    """The entries up to the first that is not whole, and what is wrong if that cannot be the work of a crash."""
     found: list[bytes] = []
+    places: list[int] = []
     place = 0
     while (entry := _entry(whole, place)) is not None:
         found.append(entry[1])
+        places.append(place)
         place += FRAME.size + len(entry[1])
-    if any(safe > place for safe in _safe_marks(whole, place + 1)):
-        raise CheckpointError(f"{path} is damaged at byte {place}: entries that were written after it are there")
-    return found
+    behind = list(_entries_behind(whole, place + 1))
+    if not any(safe > place for safe, _ in behind):
+        return Reading(found, places, place, False)
+    flaw = Flaw(place, "the entry there is not whole, and entries that were written after it are there")
+    return Reading(found, places, place, False, flaw, [whole[place:], *(content for _, content in behind)])
 
 
 def _entry(whole: bytes, place: int) -> tuple[int, bytes] | None:
@@ -38,10 +37,10 @@ def _entry(whole: bytes, place: int) -> tuple[int, bytes] | None:
     return safe, content
 
 
-def _safe_marks(whole: bytes, place: int) -> Iterator[int]:
+def _entries_behind(whole: bytes, place: int) -> Iterator[tuple[int, bytes]]:
     while (place := whole.find(MARK, place)) >= 0:
         if (entry := _entry(whole, place)) is not None:
-            yield entry[0]
+            yield entry
         place += 1
 
 

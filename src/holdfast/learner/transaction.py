@@ -29,7 +29,7 @@ class Change:
         self.done = self.taken_back = False
 
     def forget_the_past(self) -> None:
-        """Lets go of what could be taken back, and of the learner that it belongs to: nothing is left to a collector."""
+        """Lets go of what could be taken back, and with it of the learner, whose folder others may want."""
         self.journal, self.closing = Journal(), Journal()
 
     @property

@@ -24,16 +24,18 @@ Manifest = dict[str, Any]
 
 
 def read(path: Path) -> tuple[dict[str, Tensor], Manifest]:
+    content = content_of(path)
+    with naming(path):
+        return unpack(content)
+
+
+def content_of(path: Path) -> bytes:
     try:
-        content = path.read_bytes()
+        return path.read_bytes()
     except FileNotFoundError:
         raise CheckpointError(f"there is no checkpoint {path}") from None
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read: {error}") from error
-    try:
-        return unpack(content)
-    except CheckpointError as error:
-        raise CheckpointError(f"{path} {error}") from error
 
 
 def pack(tensors: Mapping[str, Tensor], manifest: Manifest) -> bytes:
@@ -64,6 +66,15 @@ def unpack(content: bytes) -> tuple[dict[str, Tensor], Manifest]:
         if manifest["format"] > FORMAT:
             raise CheckpointError(f"has format {manifest['format']}; this version reads up to {FORMAT}")
     return tensors, manifest
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Whatever is wrong with a file inside is said with its name."""
+    try:
+        yield
+    except CheckpointError as error:
+        raise CheckpointError(f"{path} {error}") from error
 
 
 @contextmanager

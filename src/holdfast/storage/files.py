@@ -3,9 +3,11 @@
 import errno
 import os
 import secrets
+import shutil
 import stat
 import sys
 import threading
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -55,6 +57,22 @@ def make_folder(folder: Path) -> None:
             _sync_folder(each.parent)
     except OSError as error:
         raise WriteError(f"{folder} cannot be made: {error.strerror}") from error
+
+
+def write_folder(folder: Path, contents: Mapping[str, bytes]) -> None:
+    """A new folder with these files, whole or not at all; when this returns, it survives a power loss."""
+    partial = folder.with_name(f".{folder.name}.{secrets.token_hex(8)}")
+    make_folder(folder.parent)
+    try:
+        os.mkdir(partial)
+        for name, content in contents.items():
+            _replace(partial / name, content)
+        os.rename(partial, folder)
+        _sync_folder(folder.parent)
+    except OSError as error:
+        raise WriteError(f"{folder} cannot be written: {error.strerror}") from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
 
 
 def remove(path: Path) -> None:

@@ -15,6 +15,7 @@ from weakref import WeakSet
 from holdfast.errors import InUse, WriteError
 
 MOST_BYTES = 300  # that say who has a lock
+NOBODY = 0  # instead of a process
 FLOCK = "qqihh" if sys.platform == "darwin" else "hhqqi"
 
 
@@ -102,18 +103,24 @@ class FolderLock:
             raise
 
     def sign(self) -> None:
-        """Lets others know who has it, in a file that nothing depends on; not over a file of somebody else's."""
+        """Lets others know who has it, in a file whose loss does no harm; not over a file of somebody else's."""
+        self._write(os.getpid(), signature(self._name.parent)[1])
+
+    def sign_off(self, closing: str | None = None) -> None:
+        """Lets others know that nobody has it, and how its log was closed."""
+        self._write(NOBODY, signature(self._name.parent)[1] if closing is None else closing)
+
+    def _write(self, pid: int, closing: str) -> None:
         with suppress(OSError):
-            if self._name.exists() and not self.is_signature(self._name):
-                return
-            self._name.write_text(f"{os.getpid()} {platform.node()}\n")
+            if self.is_in_place and (not self._name.exists() or self.is_signature(self._name)):
+                self._name.write_text(signed(pid, closing))
 
     @classmethod
     def is_signature(cls, file: Path) -> bool:
         """Whether it is such a file; that of earlier versions is empty."""
         if file.name != cls.NAME or file.is_symlink() or not file.is_file() or file.stat().st_size > MOST_BYTES:
             return False
-        return re.fullmatch(rb"(\d+ \S*\n)?", file.read_bytes()) is not None
+        return re.fullmatch(rb"(\d+ \S*\n(closed \w+ \d+ \w+\n)?)?", file.read_bytes()) is not None
 
     @property
     def is_in_place(self) -> bool:
@@ -148,12 +155,37 @@ class FolderLock:
     def _holder(self) -> tuple[int | None, str]:
         """Its process and machine. Who has just taken it may not have said so yet."""
         for _ in range(20):
-            with suppress(OSError, ValueError):
-                pid, host = self._name.read_text().split()
-                if host != platform.node() or _is_alive(int(pid)):
-                    return int(pid), "" if host == platform.node() else host
+            if (signed := holder(self._name.parent)) is not None:
+                return signed
             time.sleep(0.02)
         return None, ""
+
+
+def signed(pid: int, closing: str) -> str:
+    return f"{pid} {platform.node()}\n{closing}"
+
+
+def signature(folder: Path) -> tuple[str, str]:
+    """The two lines of the file that says who has a folder and how its log was closed; empty where there are none."""
+    file = folder / FolderLock.NAME
+    with suppress(OSError):
+        if FolderLock.is_signature(file):
+            first, _, second = file.read_text().partition("\n")
+            return first, second
+    return "", ""
+
+
+def holder(folder: Path) -> tuple[int, str] | None:
+    """The process that has signed for a folder, if it is alive, and its machine if that is another one.
+
+    Nothing is locked to find out. On another machine nobody can tell whether it is alive.
+    """
+    with suppress(ValueError):
+        pid, host = signature(folder)[0].split()
+        elsewhere = host != platform.node()
+        if int(pid) != NOBODY and (elsewhere or _is_alive(int(pid))):
+            return int(pid), host if elsewhere else ""
+    return None
 
 
 def _flocked(path: Path, flags: int) -> int:

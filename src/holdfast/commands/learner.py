@@ -1,0 +1,157 @@
+"""`holdfast learner`: a learner that lives in a folder, looked at, checked, copied and repaired."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from holdfast.durable.inspection import Inspection
+    from holdfast.durable.repairs import Repair
+    from holdfast.durable.verification import Verification
+
+MOST_CLASSES = 20  # that are listed
+
+
+def describe(learner: argparse.ArgumentParser) -> None:
+    actions = learner.add_subparsers(title="actions", metavar="ACTION", required=True)
+    looking = actions.add_parser("show", help="its step, classes, memory, log and sizes, also while it is in use")
+    checking = actions.add_parser("verify", help="check every byte; exit code 1 if one is wrong")
+    copying = actions.add_parser("backup", help="a copy that is whole, also while it is in use")
+    mending = actions.add_parser("repair", help="make a damaged one open again, with what is whole of its log")
+    for action, command in ((looking, show), (checking, verify), (copying, backup), (mending, repair)):
+        action.set_defaults(command=command)
+        action.add_argument("folder", type=Path, metavar="FOLDER", help="as given to holdfast.open")
+    for action in (looking, checking):
+        action.add_argument("--json", action="store_true", help="the same for programs")
+    checking.add_argument("--deep", action="store_true", help="also repeat the log, which takes as long as opening")
+    copying.add_argument("target", type=Path, metavar="TARGET", help="a folder that does not exist yet")
+    mending.add_argument("--yes", action="store_true", help="do not ask before something is lost")
+    earlier = "go back to this step; not further than to the checkpoint"
+    mending.add_argument("--to-step", type=int, metavar="N", help=earlier)
+
+
+def show(options: argparse.Namespace) -> int:
+    from holdfast.durable.inspection import inspect
+
+    found = inspect(options.folder)
+    if options.json:
+        _print_json(_as_json(found))
+    else:
+        _print_lines(_lines(found))
+    return 0
+
+
+def verify(options: argparse.Namespace) -> int:
+    from holdfast.durable.verification import verify
+
+    found = verify(options.folder, deep=options.deep)
+    if options.json:
+        _print_json(asdict(found) | {"ok": found.ok, "folder": str(found.folder)})
+    else:
+        _print_verdict(found)
+    return 0 if found.ok else 1
+
+
+def backup(options: argparse.Namespace) -> int:
+    from holdfast.durable.backups import backup
+    from holdfast.durable.inspection import inspect
+
+    backup(options.folder, options.target)
+    print(f"{options.target} has the learner of {options.folder} at step {inspect(options.target).step}")
+    return 0
+
+
+def repair(options: argparse.Namespace) -> int:
+    from holdfast.durable.repairs import repair
+    from holdfast.errors import InputError
+
+    def agreed(plan: Repair) -> bool:
+        _print_lines(_plan(plan))
+        if not options.yes and not sys.stdin.isatty():
+            raise InputError("nothing was changed: --yes does it")
+        return options.yes or input("repair it? [y/N] ").strip().lower() in ("y", "yes")
+
+    done = repair(options.folder, to_step=options.to_step, yes=agreed)
+    if not done.needed:
+        print(f"there is nothing to repair in {options.folder}: all is whole up to step {done.step}")
+    elif done.files is None:
+        print("nothing was changed")
+        return 1
+    else:
+        print(f"repaired: it opens at step {done.step}; the files from before are in {done.files}")
+    return 0
+
+
+def _print_lines(lines: dict[str, str]) -> None:
+    for name, text in lines.items():
+        print(f"{name:11} {text}")
+
+
+def _print_json(values: dict[str, Any]) -> None:
+    json.dump(values, sys.stdout, indent=1)
+    print()
+
+
+def _print_verdict(found: Verification) -> None:
+    for problem in found.problems:
+        print(f"damaged: {problem}\nwhat to do: {problem.remedy}")
+    for note in found.notes:
+        print(f"note: {note}")
+    if found.ok:
+        print(f"{found.folder} is right: it opens at step {found.step}, with {found.entries} entries in its log")
+
+
+def _plan(plan: Repair) -> dict[str, str]:
+    kept = f"the checkpoint and {_counted(plan.kept, 'entry', 'entries')} of the log, up to step {plan.step}"
+    lost = "what followed; how much it was cannot be told"
+    if plan.lost:
+        least = "at least " if plan.damage else ""
+        steps = f", steps {plan.step + 1} to {plan.last_step}" if plan.last_step > plan.step else ""
+        lost = f"{least}{_counted(plan.lost, 'entry', 'entries')}{steps}"
+    return ({"damage": plan.damage} if plan.damage else {}) | {"kept": kept, "lost": lost}
+
+
+def _lines(found: Inspection) -> dict[str, str]:
+    memory, log, last = found.memory, found.log, found.checkpoint
+    options = ", ".join(f"{name}={value}" for name, value in found.options.items())
+    net = "of your own" if found.net is None else f"{found.net['name']} {tuple(found.net['shape'])}"
+    at = f"at step {last.step}"
+    state = "sealed" if log.sealed else "open" if found.pid else "not sealed"
+    torn = f", and {log.torn} bytes of one that is not finished" if log.torn else ""
+    written = ", ".join(f"{name} {value}" for name, value in last.written_by.items() if value is not None)
+    user = f"process {found.pid}" + (f" on {found.host}" if found.host else "")
+    return {
+        "step": f"{found.step:,}",
+        "classes": _classes(found),
+        "method": f"{found.method}({options})",
+        "net": f"{net}, {found.parameters:,} parameters and statistics",
+        "memory": f"{memory.kind}, {memory.held:,} of {memory.capacity:,} held {at}, {memory.nbytes:,} bytes",
+        "questions": f"{found.pending:,} open",
+        "checkpoint": f"{at}, {last.nbytes:,} bytes; written by {written or 'version 0.1.0'}",
+        "log": f"{log.file}, {_counted(log.entries, 'entry', 'entries')}{torn}, {log.nbytes:,} bytes, {state}",
+        "on disk": f"{sum(found.files.values()):,} bytes in {_counted(len(found.files), 'file', 'files')}",
+        "in use": f"by {user}" if found.pid else "no",
+    }
+
+
+def _classes(found: Inspection) -> str:
+    some = ", ".join(f"{each.label!r} {each.in_memory} + {each.since}" for each in found.classes[:MOST_CLASSES])
+    more = f", and {len(found.classes) - MOST_CLASSES:,} more" if len(found.classes) > MOST_CLASSES else ""
+    what = f" (in memory at step {found.checkpoint.step}, + samples since): {some}{more}" if some else ""
+    return f"{len(found.classes):,}{what}"
+
+
+def _as_json(found: Inspection) -> dict[str, Any]:
+    from holdfast.learner.labels import encode
+
+    classes = [asdict(each) | {"label": encode(each.label)} for each in found.classes]
+    return asdict(found) | {"folder": str(found.folder), "classes": classes}
+
+
+def _counted(number: int, one: str, several: str) -> str:
+    return f"{number:,} {one if number == 1 else several}"

@@ -1,0 +1,122 @@
+"""A damaged durable learner made to open again, with as much of its log as is whole."""
+
+import os
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from itertools import accumulate, chain, count, takewhile
+from pathlib import Path
+
+from holdfast.arguments import whole
+from holdfast.durable import log
+from holdfast.durable.snapshot import BEFORE_REPAIR, LEARNER, Place, Snapshot, take
+from holdfast.durable.verification import verify
+from holdfast.errors import CheckpointError, HoldfastError, InputError
+from holdfast.learner import operations
+from holdfast.storage import checkpoint, files
+from holdfast.storage.locks import FolderLock
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """What `holdfast.repair` would do, or has done."""
+
+    folder: Path
+    damage: str | None  # what is wrong; None: nothing
+    step: int  # where the learner goes on
+    kept: int  # entries of the log
+    lost: int  # entries that are known to have followed; there may have been more
+    last_step: int  # of what is lost, as far as is known
+    files: Path | None = None  # where the files are as they were before; None: nothing was changed
+
+    @property
+    def needed(self) -> bool:
+        return self.damage is not None or self.lost > 0
+
+
+def repair(folder: str | Path, *, to_step: int | None = None, yes: bool | Callable[[Repair], bool] = False) -> Repair:
+    """Makes the damaged learner in `folder` open again, with the longest part of its log that is whole.
+
+    Nothing is changed unless `yes` is True, or is a function that returns True when it is told what would be lost.
+    The files are kept as they were in a folder beside them. With `to_step`, the learner goes back to the moment
+    before its next step, also without any damage; it cannot go back further than its checkpoint. A folder that is in
+    use is refused with `InUse`, one whose checkpoint is damaged with `CheckpointError`: only a backup helps then.
+    """
+    path = Path(folder).absolute()
+    if not path.is_dir():
+        raise InputError(f"there is no folder {folder}")
+    lock = FolderLock(path, f"the learner in {folder}")
+    try:
+        found = _taken(path)
+        plan, entries = _planned(found, to_step)
+        if not plan.needed or not (yes(plan) if callable(yes) else yes):
+            return plan
+        before = _keep_as_it_is(found)
+        closing = _write(found, entries)
+        lock.sign_off(closing)
+        return replace(plan, files=before)
+    finally:
+        lock.release()
+
+
+def _taken(folder: Path) -> Snapshot:
+    for problem in verify(folder).problems:
+        if problem.file == LEARNER:
+            raise CheckpointError(f"{folder / LEARNER} {problem.what}; this cannot be repaired: {problem.remedy}")
+    return take(folder)
+
+
+def _planned(found: Snapshot, to_step: int | None) -> tuple[Repair, list[bytes]]:
+    """What is to be done, and the entries that stay."""
+    reading, name = found.reading, found.place.name
+    with checkpoint.distrust(found.folder / LEARNER):
+        first = whole("step", found.manifest["step"])
+    good = list(takewhile(lambda operation: operation is not None, map(_deed, reading.entries)))
+    steps = list(accumulate(map(_steps, good), initial=first))  # after each number of entries
+    damage = None if reading.flaw is None else f"{name} {reading.flaw}"
+    if len(good) < len(reading.entries):
+        damage = f"{name} {log.Flaw(reading.places[len(good)], 'the entry there cannot be read')}"
+    if to_step is not None and whole("to_step", to_step) not in steps:
+        raise InputError(f"to_step must be from {first}, its checkpoint's, to {steps[-1]}, not {to_step}")
+    kept = len(good) if to_step is None else bisect_right(steps, to_step) - 1
+    rest = reading.entries[kept:] + reading.following
+    last = steps[kept] + sum(map(_steps, map(_deed, rest)))
+    return Repair(found.folder, damage, steps[kept], kept, len(rest), last), reading.entries[:kept]
+
+
+def _steps(operation: operations.Operation | None) -> int:
+    """How many it takes; what cannot be read may have been one."""
+    return operation is None or isinstance(operation, operations.Observed | operations.Told)
+
+
+def _deed(entry: bytes) -> operations.Operation | None:
+    """None if it cannot be read."""
+    try:
+        with checkpoint.distrust("the entry"):
+            return operations.from_bytes(entry)
+    except HoldfastError:
+        return None
+
+
+def _keep_as_it_is(found: Snapshot) -> Path:
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%S")
+    names = chain([now], (f"{now}-{number}" for number in count(2)))
+    before = next(path for name in names if not (path := found.folder / f"{BEFORE_REPAIR}{name}").exists())
+    there = [found.folder / name for name in (LEARNER, found.place.name)]
+    lock = found.folder / FolderLock.NAME
+    there += [lock] if FolderLock.is_signature(lock) else []
+    files.write_folder(before, {file.name: file.read_bytes() for file in there if file.is_file()})
+    return before
+
+
+def _write(found: Snapshot, entries: list[bytes]) -> str:
+    """A new log with these entries, then the checkpoint that names it; the log before goes last."""
+    place = Place.free(found.folder, found.place.identity.learner if found.place.identity else os.urandom(16))
+    assert place.identity is not None
+    content = log.closed(place.identity, entries)
+    files.write(found.folder / place.name, content)
+    files.write(found.folder / LEARNER, found.serialized(log=place.as_json()))
+    if found.log_file.is_file():
+        files.remove(found.log_file)
+    return log.closing_line(place.identity.salt, len(content) - log.FRAME.size)
