@@ -87,6 +87,14 @@ def folder(text: str) -> Path:
     return Path(text)
 
 
+def memory(text: str) -> int | str:
+    """A number of samples, or of bytes, which is looked at later."""
+    try:
+        return int(text)
+    except ValueError:
+        return text
+
+
 def parser() -> Parser:
     top = Parser(
         prog="holdfast",
@@ -167,7 +175,11 @@ def _describe_setting(command: argparse.ArgumentParser) -> None:
     options = "tasks, batch, order=split|iid|blurry|given, distinct, share, rehearsal, first, holdout, size"
     add("--stream", metavar="NAME", help=f"{streams}; options after a colon, as in cifar10:tasks=10: {options}")
     add("--method", action="append", metavar="NAME[:option=value,...]", help="a method, or file.py:Class; repeatable")
-    add("--memory", type=int, metavar="M", help="samples a class in memory (default 5)")
+    add(
+        "--memory", type=memory, metavar="M", help="samples a class in memory (default 5), or bytes in all: 614kB, 50MB"
+    )
+    codec = "hold samples as webp:75 (a quality from 0 to 100) or png: as many as fit where M a class would fit raw"
+    add("--codec", metavar="NAME", help=codec)
     add("--net", metavar="NAME", help="slim-resnet18, small-cnn or mlp (default: what suits the samples)")
     add("--eval-every", type=int, metavar="K", help="evaluate every K updates (default 10)")
 

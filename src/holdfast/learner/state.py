@@ -75,7 +75,7 @@ def restored(
     method = _built_in_method(values["method"]) if method is None else method
     if encoder is None:
         encoder = built_in(settings["net"], _under("net/encoder.module.", tensors), settings.get("frozen", ()))
-    memory = {key: values["memory"][key] for key in ("capacity", "nbytes")}
+    memory = {key: values["memory"].get(key) for key in ("capacity", "nbytes", "codec")}
     learner = kind(
         encoder,
         method,

@@ -1,20 +1,24 @@
-"""What the learner keeps of the past. Every operation costs O(batch + classes), whatever the capacity."""
+"""What the learner keeps of the past. Every step costs O(batch + classes), whatever the capacity."""
 
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from holdfast.arguments import whole
+from holdfast.arguments import bytes_of, whole
 from holdfast.batch import Batch
 from holdfast.errors import CheckpointError, InputError
+from holdfast.memory import codecs, encoded
 from holdfast.memory.class_index import Array, ClassIndex, Journal, Slots
+from holdfast.memory.codecs import Codec
+from holdfast.memory.encoded import EncodedBatch, Encoding, fingerprint
+from holdfast.memory.thinning import Thinning
 from holdfast.samples import equal_to_any, is_number
 
 _REPLACED_BY_GROWTH = ("capacity", "_counts", "_columns", "_index")
@@ -23,15 +27,23 @@ _REPLACED_BY_GROWTH = ("capacity", "_counts", "_columns", "_index")
 class Memory(ABC):
     """Samples in numbered slots, with their labels and whatever else a method keeps beside them.
 
-    The capacity is a number of samples or, with `nbytes`, of bytes (labels and index included). Which samples are
-    kept is what subclasses decide.
+    The capacity is a number of samples or, with `nbytes`, of bytes (labels and index included), which may also be
+    given as text: "50MB". With a codec, "webp:75", "png" or one of your own, samples are held encoded, and those that
+    it does not take are refused; "raw", as without one, keeps them as they are. Which samples are kept is what
+    subclasses decide.
     """
 
-    def __init__(self, capacity: int | None = None, *, nbytes: int | None = None) -> None:
+    def __init__(
+        self, capacity: int | str | None = None, *, nbytes: int | None = None, codec: str | Codec | None = None
+    ) -> None:
         if (capacity is None) == (nbytes is None):
             raise InputError("memory: give a capacity in samples or a budget in bytes, one of the two")
+        if isinstance(capacity, str):
+            nbytes = bytes_of("memory: the budget", capacity)
+            capacity = None
         self._asked = None if capacity is None else whole("memory: the capacity", capacity)
         self.byte_budget = None if nbytes is None else whole("memory: nbytes", nbytes)
+        self.codec = codecs.find(codec)
         self.clear()
 
     def clear(self) -> None:
@@ -39,6 +51,9 @@ class Memory(ABC):
         self._counts = np.zeros(2, np.int64)  # offered, held
         self._columns: dict[str, Array] = {}
         self._index = ClassIndex(0)
+        self._encoding: Encoding | None = None
+        self._encoded_bytes = np.zeros(1, np.int64)  # of all encoded samples
+        self._threshold = np.ones(1)  # below which the keys of what is held are
 
     @property
     def offered(self) -> int:
@@ -49,13 +64,15 @@ class Memory(ABC):
         return int(self._counts[1])
 
     @property
-    def settings(self) -> dict[str, int | None]:
+    def settings(self) -> dict[str, int | str | None]:
         """What it was made with."""
-        return {"capacity": self._asked, "nbytes": self.byte_budget}
+        codec = {} if self.codec is None else {"codec": self.codec.name}
+        return {"capacity": self._asked, "nbytes": self.byte_budget, **codec}
 
     @property
     def nbytes(self) -> int:
-        return len(self) * _row_bytes(self._columns)
+        """What it takes: samples, labels, whatever is kept beside them, and the index."""
+        return len(self) * _row_bytes(self._columns) + int(self._encoded_bytes[0])
 
     @property
     def class_counts(self) -> NDArray[np.int64]:
@@ -87,15 +104,19 @@ class Memory(ABC):
         return self.at(rng.choice(len(self), min(n, len(self)), replace=False))
 
     def at(self, slots: Slots) -> Batch:
-        rows = {name: torch.from_numpy(column[slots]) for name, column in self._columns.items()}
-        del rows["arrival"]
-        return Batch(rows.pop("x"), rows.pop("y"), rows)
+        rows = {name: column[slots] for name, column in self._columns.items() if name not in ("arrival", "fingerprint")}
+        if self._encoding is not None:
+            rows["x"] = self._encoding.decode(rows["x"], len(slots))
+        tensors = {name: torch.from_numpy(values) for name, values in rows.items()}
+        return Batch(tensors.pop("x"), tensors.pop("y"), tensors)
 
     def add(self, batch: Batch, rng: np.random.Generator, journal: Journal | None = None) -> None:
         """Offers samples, one after the other. `journal` learns how to take it back."""
         journal = journal or Journal()
         incoming = {name: tensor.detach().cpu().numpy() for name, tensor in _columns_of(batch).items()}
         incoming["arrival"] = self.offered + np.arange(len(batch))
+        if self.codec is not None:
+            incoming["fingerprint"] = np.zeros(len(batch), np.int64)  # made for those that come in
         if not self._columns:
             journal.on_undo(self.clear)
             self._lay_out(incoming)
@@ -112,6 +133,7 @@ class Memory(ABC):
         left = held - len(gone)
         gaps = gone[gone < left]
         movers = np.setdiff1d(np.arange(left, held), gone)
+        journal.set(self._encoded_bytes, 0, self._encoded_bytes[0] - self._weight(gone))
         for leaving in (gone, movers) if held else ():
             self._index.remove(leaving, self._columns["y"][leaving], journal)
         for column in self._columns.values():
@@ -120,9 +142,14 @@ class Memory(ABC):
         if held:
             self._index.add(gaps, self._columns["y"][gaps], journal)
         journal.set(self._counts, 1, left)
+        if not left:
+            journal.set(self._threshold, 0, 1)
 
     def find(self, samples: Tensor) -> Slots:
-        """The slots that hold one of these samples."""
+        """The slots that hold one of these samples, as they came."""
+        if self._encoding is not None:
+            wanted = [fingerprint(sample) for sample in samples.cpu().numpy()]
+            return np.flatnonzero(np.isin(self._columns["fingerprint"][: len(self)], wanted))
         return equal_to_any(self._columns["x"][: len(self)] if self._columns else [], samples)
 
     @property
@@ -132,19 +159,29 @@ class Memory(ABC):
 
     def state(self) -> dict[str, Array]:
         """Everything it holds, as views of its arrays."""
-        held = {f"column/{name}": column[: len(self)] for name, column in self._columns.items()}
+        columns = {name: column[: len(self)] for name, column in self._columns.items()}
+        samples = {} if self._encoding is None else encoded.pack(self._encoding, columns.pop("x"))
+        held = {f"column/{name}": column for name, column in columns.items()}
         members = [np.array(members, np.int64) for members in self._index.members]
         index = np.concatenate(members) if members else np.empty(0, np.int64)
-        counts = {"capacity": np.array([self.capacity]), "counts": self._counts, "class_counts": self.class_counts}
-        return held | counts | {"index": index}
+        if self._encoding is not None:
+            samples["threshold"] = self._threshold
+        capacity = len(self) if self._grows else self.capacity
+        counts = {"capacity": np.array([capacity]), "counts": self._counts, "class_counts": self.class_counts}
+        return held | samples | counts | {"index": index}
 
     def restore(self, state: Mapping[str, Array]) -> None:
         """Becomes what `state` was taken of."""
+        self.clear()
         capacity = self.capacity = int(state["capacity"][0])
         self._counts = state["counts"].copy()
         prefix = "column/"
         held = {name.removeprefix(prefix): rows for name, rows in state.items() if name.startswith(prefix)}
+        if self.codec is not None and held:
+            self._encoding, held["x"] = encoded.unpack(self.codec, state)
+            self._threshold = state["threshold"].copy()
         self._columns = {name: _with_capacity(rows, capacity) for name, rows in held.items()}
+        self._encoded_bytes[0] = self._weight(slice(len(self)))
         self._index = ClassIndex(capacity if held else 0)
         counts = state["class_counts"]
         if counts.ndim != 1 or (counts < 0).any() or counts.sum() != len(state["index"]):
@@ -166,13 +203,9 @@ class Memory(ABC):
             yield "what it holds"
             return
         x, y, arrival = (columns[name] for name in ("x", "y", "arrival"))
-        if (
-            x.shape[1:] != sample_template.shape[1:]
-            or x.dtype != sample_template.numpy().dtype
-            or not is_number(torch.from_numpy(x[:held]))
-        ):
+        if not self._are_samples(x[:held], sample_template):
             yield "its samples"
-        if any(column.dtype != np.int64 or column.ndim != 1 for column in (y, arrival)):
+        if any(column.dtype != np.int64 or column.ndim != 1 for column in (y, arrival, columns.get("fingerprint", y))):
             yield "its labels"
         slots = np.concatenate([np.empty(0, np.int64), *(np.array(m, np.int64) for m in self._index.members)])
         if not np.array_equal(np.sort(slots), np.arange(held)) or len(self.class_counts) > classes:
@@ -180,13 +213,20 @@ class Memory(ABC):
         if not np.array_equal(y[slots], np.repeat(np.arange(len(self.class_counts)), self.class_counts)):
             yield "its labels"
         right = self._asked if self.byte_budget is None else self.byte_budget // _row_bytes(columns)
-        if self.capacity != right or self.arrivals.max(initial=-1) >= self.offered:
+        if (self.capacity != right and not self._grows) or self.arrivals.max(initial=-1) >= self.offered:
             yield "its capacity"
+        if self._grows and (self.nbytes > (self.byte_budget or 0) or self._threshold.shape != (1,)):
+            yield "its capacity"
+        if not 0 < float(self._threshold[0]) <= 1:
+            yield "its threshold"
 
     def copy(self) -> Self:
-        """Another that holds the same."""
+        """Another that holds the same. Encoded samples are shared: nobody changes them."""
         twin = copy.copy(self)
-        twin.restore(self.state())
+        for name in ("_counts", "_encoded_bytes", "_threshold", "_index"):
+            setattr(twin, name, getattr(self, name).copy())
+        held = {name: column[: len(self)] for name, column in self._columns.items()}
+        twin._columns = {name: _with_capacity(column, self.capacity) for name, column in held.items()}
         return twin
 
     @abstractmethod
@@ -197,11 +237,54 @@ class Memory(ABC):
         """Puts rows of `incoming` into slots: held ones are replaced, the others follow without a gap."""
         held = len(self)
         replaced = slots[slots < held]
+        if self._encoding is not None and incoming["x"].dtype != object:
+            incoming = incoming | EncodedBatch(self._encoding, incoming["x"]).columns(rows)
+        before = self._weight(replaced)
         self._index.remove(replaced, self._columns["y"][replaced], journal)
         for name, column in self._columns.items():
             journal.set(column, slots, incoming[name][rows])
         self._index.add(slots, incoming["y"][rows], journal)
+        journal.set(self._encoded_bytes, 0, self._encoded_bytes[0] - before + self._weight(slots))
         journal.set(self._counts, 1, held + len(slots) - len(replaced))
+
+    def _replace(self, gone: Slots, incoming: dict[str, Array], rows: Array, journal: Journal) -> None:
+        """Rows of `incoming` in the place of what is gone, whatever their numbers."""
+        held = len(self)
+        if self._grows:
+            self._resize(max(held, held - len(gone) + len(rows)), journal)
+        taken = gone[: len(rows)]
+        slots = np.concatenate([taken, np.arange(held, held + len(rows) - len(taken))])
+        self._write(slots, incoming, rows, journal)
+        if len(gone) > len(rows):
+            self.remove(gone[len(rows) :], journal)
+
+    @property
+    def _grows(self) -> bool:
+        """Whether how many samples there is room for depends on their sizes."""
+        return self.codec is not None and self.byte_budget is not None
+
+    def _resize(self, rows: int, journal: Journal) -> None:
+        """Room for so many, and an eighth more, so that this happens seldom."""
+        if rows <= self.capacity and (rows >= self.capacity * 3 // 4 or self.capacity <= 64):
+            return
+        journal.on_undo(partial(vars(self).update, {name: vars(self)[name] for name in ("capacity", "_columns")}))
+        self.capacity = rows + rows // 8 + 8
+        held = {name: column[: len(self)] for name, column in self._columns.items()}
+        self._columns = {name: _with_capacity(column, self.capacity) for name, column in held.items()}
+        self._index.resize(self.capacity, journal)
+
+    def _weight(self, slots: Any) -> int:
+        """The bytes of encoded samples."""
+        return 0 if self._encoding is None else sum(map(encoded.size, self._columns["x"][slots]))
+
+    def _are_samples(self, x: Array, sample_template: Tensor) -> bool:
+        if (self._encoding is None) != (self.codec is None):
+            return False
+        dtype = sample_template.numpy().dtype
+        if self._encoding is None:
+            return x.shape[1:] == sample_template.shape[1:] and x.dtype == dtype and is_number(torch.from_numpy(x))
+        self._encoding.check(x)
+        return self._encoding.shape == sample_template.shape[1:] and self._encoding.dtype == dtype
 
     def _sample_below(self, n: int, rng: np.random.Generator, below: int) -> Batch | None:
         ends = self.class_counts[:below].cumsum()
@@ -215,8 +298,11 @@ class Memory(ABC):
         return self.at(np.array([members[c][p] for c, p in zip(labels.tolist(), places.tolist(), strict=True)]))
 
     def _lay_out(self, sample_template: dict[str, Array]) -> None:
+        if self.codec is not None:
+            self._encoding = Encoding(self.codec, sample_template["x"].shape[1:], sample_template["x"].dtype)
+            sample_template = sample_template | {"x": np.empty(0, object)}
         if self.byte_budget is not None:
-            self.capacity = self.byte_budget // _row_bytes(sample_template)
+            self.capacity = 0 if self._grows else self.byte_budget // _row_bytes(sample_template)
         try:
             self._index = ClassIndex(self.capacity)
             self._columns = {
@@ -237,7 +323,7 @@ class Memory(ABC):
             journal.on_undo(partial(vars(self).update, {name: vars(self)[name] for name in _REPLACED_BY_GROWTH}))
             there = {name: n if n >= lengths[name] else max(lengths[name], 2 * n) for name, n in there.items()}
             self._columns = self._columns | {name: _padded(self._columns[name], n) for name, n in there.items()}
-            if self.byte_budget is not None:
+            if self.byte_budget is not None and not self._grows:
                 self._shrink(self.byte_budget // _row_bytes(self._columns), rng)
         return incoming | {name: _padded(incoming[name], n) for name, n in there.items()}
 
@@ -252,9 +338,20 @@ class Memory(ABC):
 
 
 class Reservoir(Memory):
-    """Vitter's algorithm R: after any number of samples, each of them is held with equal probability."""
+    """A uniform choice of all samples so far.
+
+    With a capacity, or a budget of bytes for samples that all take the same: Vitter's algorithm R, after any number of
+    samples each of them is held with equal probability. With a budget for encoded samples, which differ in size: a
+    draw gives each sample so far with equal probability (see `holdfast.memory.thinning`). What is erased leaves room that
+    only a share of later samples fills, so that this stays true of all that were not erased.
+
+    >>> memory = Reservoir(nbytes=50_000_000, codec="webp:75")
+    """
 
     def _admit(self, incoming: dict[str, Array], rng: np.random.Generator, journal: Journal) -> None:
+        if self._grows:
+            self._thin(incoming, rng, journal)
+            return
         n = len(incoming["y"])
         arrival = self.offered + np.arange(n)
         next_free = len(self) + np.arange(n)  # the arrival itself, unless something was erased
@@ -264,22 +361,72 @@ class Reservoir(Memory):
         kept = slots < self.capacity
         self._write(slots[kept], incoming, n - 1 - rows[kept], journal)
 
+    def _thin(self, incoming: dict[str, Array], rng: np.random.Generator, journal: Journal) -> None:
+        assert self._encoding is not None and self.byte_budget is not None
+        held, row, x = len(self), _row_bytes(self._columns), self._columns["x"]
+        batch = EncodedBatch(self._encoding, incoming["x"])
+
+        def size_of(sample: int) -> int:
+            return row + encoded.size(x[sample] if sample < held else batch[sample - held])
+
+        thinning = Thinning(held, self.nbytes, self.byte_budget, float(self._threshold[0]), size_of, rng)
+        thinning.fit()  # what is kept beside samples may have become longer
+        for sample, key in enumerate(rng.random(len(incoming["y"])).tolist(), start=held):
+            thinning.offer(sample, key)
+        rows = np.array(thinning.come, np.int64) - held
+        self._replace(np.array(thinning.gone, np.int64), incoming | batch.columns(rows), rows, journal)
+        journal.set(self._threshold, 0, thinning.threshold)
+
 
 class ClassBalanced(Memory):
-    """Greedy and balanced: a sample gets in while its class has less than its share, at the cost of the largest."""
+    """Greedy and balanced: a sample gets in while its class has less than its share, at the cost of the largest.
+
+    With a budget for encoded samples: while there is room for one that could not be made smaller, all get in; then a
+    class has less than its share if it has fewer samples than a class on average.
+    """
 
     def _admit(self, incoming: dict[str, Array], rng: np.random.Generator, journal: Journal) -> None:
+        if self._grows:
+            self._balance(incoming, rng, journal)
+            return
         met = len(self._index.members)
         for row, label in enumerate(incoming["y"].tolist()):
             met = max(met, label + 1)
             if len(self) < self.capacity:
                 slot = len(self)
             elif self.count(label) * met < self.capacity:
-                largest = self._index.members[int(self.class_counts.argmax())]
-                slot = largest[int(rng.integers(len(largest)))]
+                slot = self._any_of_the_largest(rng)
             else:
                 continue
             self._write(np.array([slot]), incoming, np.array([row]), journal)
+
+    def _balance(self, incoming: dict[str, Array], rng: np.random.Generator, journal: Journal) -> None:
+        assert self._encoding is not None and self.byte_budget is not None
+        batch, fixed = EncodedBatch(self._encoding, incoming["x"]), _row_bytes(self._columns)
+        met, budget = len(self._index.members), self.byte_budget
+        largest = fixed + self._encoding.raw_size + encoded.BYTES_PER_OBJECT
+        self._make_room(budget, rng, journal)  # what is kept beside samples may have become longer
+        for row, label in enumerate(incoming["y"].tolist()):
+            met = max(met, label + 1)
+            full = self.nbytes + largest > budget
+            if (full and self.count(label) * met >= len(self)) or (size := fixed + encoded.size(batch[row])) > budget:
+                continue
+            self._make_room(budget - size, rng, journal)
+            rows = np.array([row])
+            self._replace(np.empty(0, np.int64), incoming | batch.columns(rows), rows, journal)
+
+    def _make_room(self, nbytes: int, rng: np.random.Generator, journal: Journal) -> None:
+        while self.nbytes > nbytes:
+            self.remove(np.array([self._any_of_the_largest(rng)]), journal)
+
+    def _any_of_the_largest(self, rng: np.random.Generator) -> int:
+        largest = self._index.members[int(self.class_counts.argmax())]
+        return largest[int(rng.integers(len(largest)))]
+
+
+def raw_bytes(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
+    """What one sample takes in a memory without a codec, with its label, its arrival and its place in the index."""
+    return int(np.prod(shape)) * dtype.itemsize + 16 + ClassIndex.BYTES_PER_SLOT
 
 
 def _columns_of(batch: Batch) -> dict[str, Tensor]:

@@ -99,6 +99,7 @@ def _details(record: Record) -> dict[str, Any]:
         "stream",
         "method",
         "memory",
+        "codec",
         "seed",
         "lr",
         "augment",

@@ -10,18 +10,19 @@ from typing import Any
 
 from holdfast.errors import InputError
 from holdfast.report.statistics import show
-from holdfast.runs.schema import FIELDS
+from holdfast.runs.schema import FIELDS, LATER
 from holdfast.runs.spec import RunSpec
 from holdfast.runs.store import Record
 
 MEASURED = ("status", "acc", "aaa", "forgetting", "train_macs", "state_hash")  # beside evaluations and probes
 MAY_BE_NONE = {"why", "net", "start"}
-NEEDED = {"title", "why", "evaluations", *RunSpec.__slots__}
+NEEDED = {"title", "why", "evaluations", *RunSpec.__slots__} - LATER.keys()
 NEEDED_WHEN_DONE = {
     *("acc", "aaa", "train_macs", "memory_bytes", "seconds", "updates", "fast_path_agreement"),
     *("tasks", "task_ends"),
 }
-KINDS = {**FIELDS, "why": "TEXT", "finished": "TEXT", "options": "DICT", "probe": "LIST", "augment": "BOOLEAN"}
+KINDS = {**FIELDS, **LATER, "why": "TEXT", "finished": "TEXT", "options": "DICT", "probe": "LIST"}
+KINDS |= {"augment": "BOOLEAN", "memory": "MEMORY"}
 PARTS = {
     "evaluations": {"step": "INTEGER", "seen": "INTEGER", "aa": "REAL", "correct": "LIST", "total": "LIST"},
     "probes": {"name": "TEXT", "step": "INTEGER", "value": "ANY"},
@@ -107,5 +108,6 @@ IS_A: dict[str, Callable[[Any], bool]] = {
     "LIST": lambda value: isinstance(value, list),
     "TEXT": _is_text,
     "INTEGER": _is_whole,
+    "MEMORY": lambda value: _is_whole(value) or _is_text(value),
     "REAL": lambda value: _is_whole(value) or (isinstance(value, float) and math.isfinite(value)),
 }

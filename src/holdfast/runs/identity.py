@@ -8,6 +8,7 @@ from pathlib import Path
 from holdfast import datasets, methods
 from holdfast.errors import HoldfastError
 from holdfast.nets import default_net
+from holdfast.runs.schema import LATER
 from holdfast.runs.spec import RunSpec, parse_method
 from holdfast.runs.store import Record
 from holdfast.streams.named import TASKS, parse
@@ -41,7 +42,7 @@ def kind_of(record: Record) -> Hashable | None:
     """None for records of what this version does not know."""
     named = [field.name for field in fields(RunSpec) if field.name != "probe"]
     try:
-        return kind(RunSpec(**{name: record[name] for name in named}))
+        return kind(RunSpec(**{name: record[name] for name in named if name not in LATER or name in record}))
     except HoldfastError:
         return None
 
@@ -56,7 +57,7 @@ def kind(spec: RunSpec) -> Hashable:
         _method(spec.method, spec.options),
         _method(*parse_method(spec.start)) if spec.start else None,
         spec.net or _default_nets().get(stream.kind),
-        (spec.memory, spec.lr, spec.augment, spec.eval_every, spec.eval_mode),
+        (spec.memory, spec.codec, spec.lr, spec.augment, spec.eval_every, spec.eval_mode),
     )
 
 

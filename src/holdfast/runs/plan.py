@@ -9,12 +9,15 @@ from functools import cache
 from typing import Any
 
 from holdfast import methods
+from holdfast.arguments import bytes_of
 from holdfast.augment import crop_and_flip
 from holdfast.errors import InputError, UnknownName
 from holdfast.learner import Learner
 from holdfast.measure.evaluate import Evaluator, Schedule
 from holdfast.measure.precision import Name
 from holdfast.measure.probes import PROBES
+from holdfast.memory import Memory, codecs, raw_bytes
+from holdfast.memory.encoded import Encoding
 from holdfast.methods import FineTuning, Method
 from holdfast.nets import NETS, default_net
 from holdfast.runs.spec import RunSpec, parse_method
@@ -61,12 +64,21 @@ class Plan:
         return Learner(
             NETS[self.net](dataset.sample_shape, seed=spec.seed).to(device),
             self.method,
-            memory=spec.memory * len(dataset.classes),
+            memory=self.memory(),
             lr=spec.lr,
             augment=crop_and_flip if spec.augment else None,
             seed=spec.seed,
             classes=len(dataset.classes),
         )
+
+    def memory(self) -> Memory:
+        spec, samples, kind = self.spec, self.source.dataset.train_x, self.method.memory_class
+        if isinstance(spec.memory, str):
+            return kind(nbytes=bytes_of("--memory", spec.memory), codec=spec.codec)
+        number = spec.memory * len(self.source.dataset.classes)
+        if spec.codec is None:
+            return kind(number)
+        return kind(nbytes=number * raw_bytes(samples.shape[1:], samples.dtype), codec=spec.codec)
 
     def evaluator(self, stream: Stream, precision: Name = "float32") -> Evaluator:
         return Evaluator(stream, self.schedule, self.spec.seed, precision)
@@ -91,6 +103,8 @@ def plan(spec: RunSpec, source: Source) -> Plan:
             raise UnknownName("probe", name, PROBES)
     if spec.augment and len(shape) != 3:
         raise InputError(f"--augment crops and flips images; the samples of {spec.stream} have shape {shape}")
+    if (codec := codecs.find(spec.codec)) is not None:
+        Encoding(codec, shape, source.dataset.train_x.dtype)  # or an error
     return Plan(spec, source, method, start, net, Schedule.parse(spec.eval_every, spec.eval_mode))
 
 

@@ -9,6 +9,7 @@ FIELDS = {
     "memory_bytes": "REAL", "seconds": "REAL", "train_seconds": "REAL", "updates": "INTEGER",
     "fast_path_agreement": "REAL", "code": "TEXT", "command": "TEXT",
 }  # fmt: skip
+LATER = {"codec": "TEXT"}  # fields of newer records, which are in `more`: older versions can read the file
 SCHEMA = f"""
 CREATE TABLE runs (
     id TEXT PRIMARY KEY,

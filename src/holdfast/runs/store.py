@@ -10,7 +10,7 @@ from typing import Any
 
 from holdfast.errors import InputError, StoreError, UnknownName
 from holdfast.runs.checksums import ROW, of_file, of_rows, of_run, parts_of, seal
-from holdfast.runs.schema import FIELDS, MIGRATIONS, PARTS, SCHEMA, VERSION
+from holdfast.runs.schema import FIELDS, LATER, MIGRATIONS, PARTS, SCHEMA, VERSION
 from holdfast.runs.where import values
 from holdfast.storage import files
 
@@ -288,6 +288,8 @@ def _plain(value: object) -> Any:
 
 def _fields(row: sqlite3.Row) -> Record:
     fields = {name: row[name] for name in ("id", "status", "why", "finished", *FIELDS)}
+    more = json.loads(row["more"] or "{}")
+    fields |= {name: more.get(name) for name in LATER}
     fields["options"] = json.loads(fields["options"] or "{}")
     fields["probe"] = json.loads(fields["probe"] or "[]")
     fields["augment"] = bool(fields["augment"])
