@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from holdfast.learner import Learner
     from holdfast.learner.memory_contents import export_memory, import_memory, memory_gallery, memory_summary
     from holdfast.memory import ClassBalanced, Memory, Reservoir
+    from holdfast.memory.codecs import Codec
     from holdfast.methods import (
         AGEM,
         DER,
@@ -50,6 +51,7 @@ __all__ = [
     "SSIL",
     "Batch",
     "ClassBalanced",
+    "Codec",
     "DERPlusPlus",
     "DERPlusPlusACE",
     "DurableLearner",
@@ -80,6 +82,7 @@ __all__ = [
 _MODULES = {
     "augment": ("crop_and_flip",),
     "batch": ("Batch", "Task"),
+    "memory.codecs": ("Codec",),
     "learner.memory_contents": ("memory_summary", "export_memory", "memory_gallery", "import_memory"),
     "durable": ("DurableLearner", "open"),
     "errors": ("HoldfastError",),

@@ -60,7 +60,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self,
         method: str | Method = "er-ace",
         *,
-        memory: int | Memory = 1000,
+        memory: int | str | Memory = 1000,
         lr: float = 0.1,
         epochs: int = 10,
         batch: int = 10,

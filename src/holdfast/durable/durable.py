@@ -32,7 +32,7 @@ def open(
     *,
     sync_every: float = 0.0,
     checkpoint_every: int = 1000,
-    memory: int | Memory | None = None,
+    memory: int | str | Memory | None = None,
     lr: float | None = None,
     optimizer: MakeOptimizer | None = None,
     augment: Augment | None = None,
@@ -45,7 +45,8 @@ def open(
     When `observe` returns, the batch survives kill -9 and power loss; with `sync_every` seconds above 0 a power loss
     may take the batches of the last so many seconds. After `checkpoint_every` changes the learner is written as a
     whole and the log of changes starts anew: recovering repeats at most so many. What is not built in (an encoder or
-    method of your own) is passed each time; other settings are known to the folder, and have to fit if given.
+    method of your own, a memory with a codec of your own) is passed each time; other settings are known to the folder,
+    and have to fit if given.
     """
     sync_every = real("sync_every", sync_every, Range(least=0, most=DAY))
     checkpoint_every = whole("checkpoint_every", checkpoint_every, Range(least=1))
@@ -71,9 +72,10 @@ def open(
             parts: dict[str, Any] = {"encoder": encoder, "method": method, "optimizer": optimizer, "augment": augment}
             tensors, manifest, entries = folder.read()
             with checkpoint.distrust(folder.learner_file):
-                learner = restored(DurableLearner, tensors, manifest, **parts)
+                codec = memory.codec if isinstance(memory, Memory) else None
+                learner = restored(DurableLearner, tensors, manifest, codec=codec, **parts)
             _check_fit(learner, settings)
-            moved = machine.differences(machine.conditions(learner.device.type), manifest.get("conditions", {}))
+            moved = machine.differences(learner._conditions(), manifest.get("conditions", {}))
             if entries and moved:
                 note = "what is repeated from it may differ in its last bits"
                 warnings.warn(f"the log in {path} was written elsewhere ({moved}): {note}", OtherBits, stacklevel=2)
@@ -168,7 +170,10 @@ class DurableLearner(Learner):
         return labels
 
     def _in_folder(self, **manifest: Any) -> bytes:
-        return self.serialized(conditions=machine.conditions(self.device.type), **manifest)
+        return self.serialized(conditions=self._conditions(), **manifest)
+
+    def _conditions(self) -> dict[str, Any]:
+        return machine.conditions(self.device.type, codec=self.memory.codec_version)
 
     def _commit(self, operation: operations.Operation | None) -> None:
         if self._folder is None:

@@ -25,6 +25,7 @@ from holdfast.learner.state import pack, restored
 from holdfast.learner.versions import Lock, Versions
 from holdfast.memory import Memory
 from holdfast.memory.class_index import Journal, Slots
+from holdfast.memory.codecs import Codec
 from holdfast.methods.base import Method, StepContext
 from holdfast.nets import HEADS, Net, own_modes, recipe
 from holdfast.samples import Samples, as_tensor, check_fits, is_dense
@@ -47,7 +48,7 @@ class Learner:
         encoder: nn.Module,
         method: Method,
         *,
-        memory: int | Memory = 1000,
+        memory: int | str | Memory = 1000,
         lr: float | None = None,
         optimizer: MakeOptimizer | None = None,
         augment: Augment | None = None,
@@ -55,7 +56,8 @@ class Learner:
         classes: int = 0,
         pending: int = 1000,
     ) -> None:
-        """`lr` is that of plain SGD, 0.1 if nothing is said; `optimizer` makes another from the parameters.
+        """`memory`: a number of samples, a number of bytes as text, "50MB", or a Memory; `Reservoir` says more.
+        `lr` is that of plain SGD, 0.1 if nothing is said; `optimizer` makes another from the parameters.
 
         `classes` sizes the head in advance, for methods that look at classes still to come. `pending`: how many
         questions may wait for their labels at a time.
@@ -218,9 +220,11 @@ class Learner:
         method: Method | None = None,
         optimizer: MakeOptimizer | None = None,
         augment: Augment | None = None,
+        codec: Codec | None = None,
     ) -> Self:
         """The learner that was saved. What is not built in is passed again, and has to fit."""
         parts: dict[str, Any] = {"encoder": encoder, "method": method, "optimizer": optimizer, "augment": augment}
+        parts["codec"] = codec
         check_parts(encoder, method, augment, optional=True)
         with checkpoint.distrust(path):
             return restored(cls, *checkpoint.read(Path(path)), **parts)

@@ -14,6 +14,7 @@ from holdfast.arguments import Range, whole
 from holdfast.errors import InputError, UnknownName
 
 Shape = tuple[int, ...]
+LARGEST_SIDE = 2**14 - 1  # that WebP knows
 MOST_VALUES = 2**24  # of one sample: what a few bytes of a file claim to be is bounded before it is decoded
 
 
@@ -51,8 +52,10 @@ class _Image(Codec):
     """Images of 1 or 3 channels, (channels, height, width), by Pillow."""
 
     def takes(self, shape: Shape, dtype: np.dtype[Any]) -> str | None:
-        fits = dtype == np.uint8 and len(shape) == 3 and shape[0] in (1, 3) and 0 < np.prod(shape) <= MOST_VALUES
-        return None if fits and max(shape) < 2**14 else "uint8 images of 1 or 3 channels, (channels, height, width)"
+        fits = dtype == np.uint8 and len(shape) == 3 and shape[0] in (1, 3) and max(shape) <= LARGEST_SIDE
+        if fits and 0 < np.prod(shape) <= MOST_VALUES:
+            return None
+        return f"uint8 images, (channels, height, width), of 1 or 3 channels and at most {MOST_VALUES:,} values"
 
 
 class WebP(_Image):

@@ -70,9 +70,21 @@ class Memory(ABC):
         return {"capacity": self._asked, "nbytes": self.byte_budget, **codec}
 
     @property
+    def codec_version(self) -> str:
+        """Of the library that encodes samples, if there is one."""
+        return "" if self.codec is None else self.codec.version
+
+    @property
     def nbytes(self) -> int:
         """What it takes: samples, labels, whatever is kept beside them, and the index."""
         return len(self) * _row_bytes(self._columns) + int(self._encoded_bytes[0])
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is no room for another sample of any size, or has been none."""
+        if not self._sizes_differ:
+            return len(self) == self.capacity
+        return bool(self._threshold[0] < 1 or self.nbytes + self._largest_row > (self.byte_budget or 0))
 
     @property
     def class_counts(self) -> NDArray[np.int64]:
@@ -166,8 +178,7 @@ class Memory(ABC):
         index = np.concatenate(members) if members else np.empty(0, np.int64)
         if self._encoding is not None:
             samples["threshold"] = self._threshold
-        capacity = len(self) if self._grows else self.capacity
-        counts = {"capacity": np.array([capacity]), "counts": self._counts, "class_counts": self.class_counts}
+        counts = {"capacity": np.array([self.capacity]), "counts": self._counts, "class_counts": self.class_counts}
         return held | samples | counts | {"index": index}
 
     def restore(self, state: Mapping[str, Array]) -> None:
@@ -180,9 +191,12 @@ class Memory(ABC):
         if self.codec is not None and held:
             self._encoding, held["x"] = encoded.unpack(self.codec, state)
             self._threshold = state["threshold"].copy()
-        self._columns = {name: _with_capacity(rows, capacity) for name, rows in held.items()}
+        if any(len(rows) != len(self) for rows in held.values()):
+            raise CheckpointError("the memory does not hold as many samples as it says")
+        room = capacity if self.codec is None else len(self)
+        self._columns = {name: _with_capacity(rows, room) for name, rows in held.items()}
         self._encoded_bytes[0] = self._weight(slice(len(self)))
-        self._index = ClassIndex(capacity if held else 0)
+        self._index = ClassIndex(room if held else 0)
         counts = state["class_counts"]
         if counts.ndim != 1 or (counts < 0).any() or counts.sum() != len(state["index"]):
             raise CheckpointError("the memory's index is not that of what it holds")
@@ -199,25 +213,25 @@ class Memory(ABC):
             yield "how many it holds"
         if not columns and not self.offered:
             return
-        if sample_template is None or not {"x", "y", "arrival"} <= columns.keys():
+        numbers = ["y", "arrival"] if self.codec is None else ["y", "arrival", "fingerprint"]
+        if sample_template is None or not {"x", *numbers} <= columns.keys():
             yield "what it holds"
             return
-        x, y, arrival = (columns[name] for name in ("x", "y", "arrival"))
-        if not self._are_samples(x[:held], sample_template):
+        y = columns["y"]
+        if not self._are_samples(columns["x"][:held], sample_template):
             yield "its samples"
-        if any(column.dtype != np.int64 or column.ndim != 1 for column in (y, arrival, columns.get("fingerprint", y))):
+        if any(columns[name].dtype != np.int64 or columns[name].ndim != 1 for name in numbers):
             yield "its labels"
         slots = np.concatenate([np.empty(0, np.int64), *(np.array(m, np.int64) for m in self._index.members)])
         if not np.array_equal(np.sort(slots), np.arange(held)) or len(self.class_counts) > classes:
             yield "its index"
         if not np.array_equal(y[slots], np.repeat(np.arange(len(self.class_counts)), self.class_counts)):
             yield "its labels"
-        right = self._asked if self.byte_budget is None else self.byte_budget // _row_bytes(columns)
-        if (self.capacity != right and not self._grows) or self.arrivals.max(initial=-1) >= self.offered:
+        if self.capacity != self._most(columns) or self.arrivals.max(initial=-1) >= self.offered:
             yield "its capacity"
-        if self._grows and (self.nbytes > (self.byte_budget or 0) or self._threshold.shape != (1,)):
-            yield "its capacity"
-        if not 0 < float(self._threshold[0]) <= 1:
+        if self._sizes_differ and self.nbytes > (self.byte_budget or 0):
+            yield "its size"
+        if self._threshold.shape != (1,) or self._threshold.dtype != float or not 0 < self._threshold[0] <= 1:
             yield "its threshold"
 
     def copy(self) -> Self:
@@ -226,7 +240,7 @@ class Memory(ABC):
         for name in ("_counts", "_encoded_bytes", "_threshold", "_index"):
             setattr(twin, name, getattr(self, name).copy())
         held = {name: column[: len(self)] for name, column in self._columns.items()}
-        twin._columns = {name: _with_capacity(column, self.capacity) for name, column in held.items()}
+        twin._columns = {name: _with_capacity(column, self._room) for name, column in held.items()}
         return twin
 
     @abstractmethod
@@ -237,8 +251,10 @@ class Memory(ABC):
         """Puts rows of `incoming` into slots: held ones are replaced, the others follow without a gap."""
         held = len(self)
         replaced = slots[slots < held]
-        if self._encoding is not None and incoming["x"].dtype != object:
-            incoming = incoming | EncodedBatch(self._encoding, incoming["x"]).columns(rows)
+        if self._encoding is not None:
+            self._resize(max(held, held + len(slots) - len(replaced)), journal)
+            if incoming["x"].dtype != object:
+                incoming = incoming | EncodedBatch(self._encoding, incoming["x"]).columns(rows)
         before = self._weight(replaced)
         self._index.remove(replaced, self._columns["y"][replaced], journal)
         for name, column in self._columns.items():
@@ -250,8 +266,6 @@ class Memory(ABC):
     def _replace(self, gone: Slots, incoming: dict[str, Array], rows: Array, journal: Journal) -> None:
         """Rows of `incoming` in the place of what is gone, whatever their numbers."""
         held = len(self)
-        if self._grows:
-            self._resize(max(held, held - len(gone) + len(rows)), journal)
         taken = gone[: len(rows)]
         slots = np.concatenate([taken, np.arange(held, held + len(rows) - len(taken))])
         self._write(slots, incoming, rows, journal)
@@ -259,23 +273,40 @@ class Memory(ABC):
             self.remove(gone[len(rows) :], journal)
 
     @property
-    def _grows(self) -> bool:
-        """Whether how many samples there is room for depends on their sizes."""
+    def _sizes_differ(self) -> bool:
+        """Whether it depends on the sizes of samples how many of them the budget has room for."""
         return self.codec is not None and self.byte_budget is not None
 
+    @property
+    def _room(self) -> int:
+        """For how many samples the columns are laid out."""
+        return len(self._columns["y"]) if self._columns else 0
+
+    @property
+    def _largest_row(self) -> int:
+        """What a sample takes that could not be made smaller."""
+        data = 0 if self._encoding is None else self._encoding.raw_size + encoded.BYTES_PER_OBJECT
+        return _row_bytes(self._columns) + data
+
     def _resize(self, rows: int, journal: Journal) -> None:
-        """Room for so many, and an eighth more, so that this happens seldom."""
-        if rows <= self.capacity and (rows >= self.capacity * 3 // 4 or self.capacity <= 64):
+        """Room for so many and a few more, so that this happens seldom. What is counted for the index covers these."""
+        if self._room * 7 // 8 <= rows <= self._room or rows <= self._room <= 64:
             return
-        journal.on_undo(partial(vars(self).update, {name: vars(self)[name] for name in ("capacity", "_columns")}))
-        self.capacity = rows + rows // 8 + 8
+        journal.on_undo(partial(setattr, self, "_columns", self._columns))
+        room = rows + rows // 16 + 8
         held = {name: column[: len(self)] for name, column in self._columns.items()}
-        self._columns = {name: _with_capacity(column, self.capacity) for name, column in held.items()}
-        self._index.resize(self.capacity, journal)
+        self._columns = {name: _with_capacity(column, room) for name, column in held.items()}
+        self._index.resize(room, journal)
 
     def _weight(self, slots: Any) -> int:
         """The bytes of encoded samples."""
         return 0 if self._encoding is None else sum(map(encoded.size, self._columns["x"][slots]))
+
+    def _most(self, columns: Mapping[str, Array]) -> int:
+        """How many samples may be held at most."""
+        if self.byte_budget is None:
+            return self._asked or 0
+        return self.byte_budget // (_row_bytes(columns) + (0 if self.codec is None else encoded.BYTES_PER_OBJECT))
 
     def _are_samples(self, x: Array, sample_template: Tensor) -> bool:
         if (self._encoding is None) != (self.codec is None):
@@ -301,13 +332,11 @@ class Memory(ABC):
         if self.codec is not None:
             self._encoding = Encoding(self.codec, sample_template["x"].shape[1:], sample_template["x"].dtype)
             sample_template = sample_template | {"x": np.empty(0, object)}
-        if self.byte_budget is not None:
-            self.capacity = 0 if self._grows else self.byte_budget // _row_bytes(sample_template)
+        self.capacity = self._most(sample_template)
+        room = self.capacity if self.codec is None else 0
         try:
-            self._index = ClassIndex(self.capacity)
-            self._columns = {
-                name: np.empty((self.capacity, *c.shape[1:]), c.dtype) for name, c in sample_template.items()
-            }
+            self._index = ClassIndex(room)
+            self._columns = {name: np.empty((room, *c.shape[1:]), c.dtype) for name, c in sample_template.items()}
         except (ValueError, MemoryError):
             need = self.capacity * _row_bytes(sample_template) / 2**30
             raise InputError(f"memory: {self.capacity} such samples need {need:,.0f} GiB") from None
@@ -323,8 +352,10 @@ class Memory(ABC):
             journal.on_undo(partial(vars(self).update, {name: vars(self)[name] for name in _REPLACED_BY_GROWTH}))
             there = {name: n if n >= lengths[name] else max(lengths[name], 2 * n) for name, n in there.items()}
             self._columns = self._columns | {name: _padded(self._columns[name], n) for name, n in there.items()}
-            if self.byte_budget is not None and not self._grows:
-                self._shrink(self.byte_budget // _row_bytes(self._columns), rng)
+            if self._sizes_differ:
+                self.capacity = self._most(self._columns)
+            elif self.byte_budget is not None:
+                self._shrink(self._most(self._columns), rng)
         return incoming | {name: _padded(incoming[name], n) for name, n in there.items()}
 
     def _shrink(self, capacity: int, rng: np.random.Generator) -> None:
@@ -349,7 +380,7 @@ class Reservoir(Memory):
     """
 
     def _admit(self, incoming: dict[str, Array], rng: np.random.Generator, journal: Journal) -> None:
-        if self._grows:
+        if self._sizes_differ:
             self._thin(incoming, rng, journal)
             return
         n = len(incoming["y"])
@@ -373,8 +404,9 @@ class Reservoir(Memory):
         thinning.fit()  # what is kept beside samples may have become longer
         for sample, key in enumerate(rng.random(len(incoming["y"])).tolist(), start=held):
             thinning.offer(sample, key)
-        rows = np.array(thinning.come, np.int64) - held
-        self._replace(np.array(thinning.gone, np.int64), incoming | batch.columns(rows), rows, journal)
+        gone, rows = np.array(thinning.gone, np.int64), np.array(thinning.come, np.int64) - held
+        if len(gone) or len(rows):
+            self._replace(gone, incoming | batch.columns(rows), rows, journal)
         journal.set(self._threshold, 0, thinning.threshold)
 
 
@@ -386,7 +418,7 @@ class ClassBalanced(Memory):
     """
 
     def _admit(self, incoming: dict[str, Array], rng: np.random.Generator, journal: Journal) -> None:
-        if self._grows:
+        if self._sizes_differ:
             self._balance(incoming, rng, journal)
             return
         met = len(self._index.members)
@@ -404,12 +436,13 @@ class ClassBalanced(Memory):
         assert self._encoding is not None and self.byte_budget is not None
         batch, fixed = EncodedBatch(self._encoding, incoming["x"]), _row_bytes(self._columns)
         met, budget = len(self._index.members), self.byte_budget
-        largest = fixed + self._encoding.raw_size + encoded.BYTES_PER_OBJECT
         self._make_room(budget, rng, journal)  # what is kept beside samples may have become longer
         for row, label in enumerate(incoming["y"].tolist()):
             met = max(met, label + 1)
-            full = self.nbytes + largest > budget
-            if (full and self.count(label) * met >= len(self)) or (size := fixed + encoded.size(batch[row])) > budget:
+            if self.is_full and self.count(label) * met >= len(self):
+                continue
+            size = fixed + encoded.size(batch[row])
+            if size > budget:
                 continue
             self._make_room(budget - size, rng, journal)
             rows = np.array([row])

@@ -10,7 +10,8 @@ from typing import Any
 
 from holdfast.errors import InputError
 from holdfast.report.statistics import show
-from holdfast.runs.schema import FIELDS, LATER
+from holdfast.runs import schema
+from holdfast.runs.schema import LATER
 from holdfast.runs.spec import RunSpec
 from holdfast.runs.store import Record
 
@@ -21,8 +22,7 @@ NEEDED_WHEN_DONE = {
     *("acc", "aaa", "train_macs", "memory_bytes", "seconds", "updates", "fast_path_agreement"),
     *("tasks", "task_ends"),
 }
-KINDS = {**FIELDS, **LATER, "why": "TEXT", "finished": "TEXT", "options": "DICT", "probe": "LIST"}
-KINDS |= {"augment": "BOOLEAN", "memory": "MEMORY"}
+KINDS = {**schema.KINDS, "why": "TEXT", "finished": "TEXT", "options": "DICT", "probe": "LIST"}
 PARTS = {
     "evaluations": {"step": "INTEGER", "seen": "INTEGER", "aa": "REAL", "correct": "LIST", "total": "LIST"},
     "probes": {"name": "TEXT", "step": "INTEGER", "value": "ANY"},

@@ -42,7 +42,7 @@ def kind_of(record: Record) -> Hashable | None:
     """None for records of what this version does not know."""
     named = [field.name for field in fields(RunSpec) if field.name != "probe"]
     try:
-        return kind(RunSpec(**{name: record[name] for name in named if name not in LATER or name in record}))
+        return kind(RunSpec(**{name: record[name] for name in named if name in record or name not in LATER}))
     except HoldfastError:
         return None
 

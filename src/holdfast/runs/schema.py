@@ -9,7 +9,10 @@ FIELDS = {
     "memory_bytes": "REAL", "seconds": "REAL", "train_seconds": "REAL", "updates": "INTEGER",
     "fast_path_agreement": "REAL", "code": "TEXT", "command": "TEXT",
 }  # fmt: skip
-LATER = {"codec": "TEXT"}  # fields of newer records, which are in `more`: older versions can read the file
+LATER = {  # what specs had not from the beginning is in `more`; absent, it has this value
+    "codec": ("TEXT", None),
+}
+KINDS = {**FIELDS, **{name: kind for name, (kind, _) in LATER.items()}, "augment": "BOOLEAN", "memory": "MEMORY"}
 SCHEMA = f"""
 CREATE TABLE runs (
     id TEXT PRIMARY KEY,

@@ -288,12 +288,11 @@ def _plain(value: object) -> Any:
 
 def _fields(row: sqlite3.Row) -> Record:
     fields = {name: row[name] for name in ("id", "status", "why", "finished", *FIELDS)}
-    more = json.loads(row["more"] or "{}")
-    fields |= {name: more.get(name) for name in LATER}
     fields["options"] = json.loads(fields["options"] or "{}")
     fields["probe"] = json.loads(fields["probe"] or "[]")
     fields["augment"] = bool(fields["augment"])
-    return fields
+    more = json.loads(row["more"] or "{}")
+    return fields | {name: more.get(name, value) for name, (_, value) in LATER.items()}
 
 
 def _evaluation(row: sqlite3.Row) -> Record:

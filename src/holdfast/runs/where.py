@@ -7,9 +7,9 @@ from typing import Any
 
 from holdfast.arguments import as_size, bytes_of
 from holdfast.errors import InputError, UnknownName
-from holdfast.runs.schema import FIELDS, LATER
+from holdfast.runs import schema
 
-KINDS = {"id": "TEXT", "status": "TEXT", **FIELDS, **LATER, "augment": "BOOLEAN", "memory": "MEMORY"}
+KINDS = {"id": "TEXT", "status": "TEXT", **schema.KINDS}
 
 
 def values(where: Mapping[str, str]) -> dict[str, Any]:
