@@ -49,7 +49,10 @@ FIGURES: dict[str, Figure] = {
     "R16": Figure("growth leaves old rows and their optimizer state as they are", growth.rows_stay),
     "R18": Figure("the same seed gives the same bits, in other processes too", kills.same_seed_twice),
     "R19": Figure("a long stream takes no more memory, time or disk at its end", endurance.flat),
-    "R20": Figure("a reservoir holds each sample with equal probability", odds.reservoirs_are_fair),
+    "R20": Figure(
+        "a reservoir holds each sample with equal probability",
+        together(odds.reservoirs_are_fair, odds.encoded_reservoirs_are_fair),
+    ),
     "R22": Figure(
         "asked while it learns, it answers as after one whole step",
         together(

@@ -9,11 +9,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors.torch import save
 from torch import Tensor
 
-from holdfast import ERACE, Learner, export_memory, import_memory, mlp
+from holdfast import ERACE, Learner, Reservoir, export_memory, import_memory, mlp
 from holdfast.durable import log
 from holdfast.errors import CheckpointError, HoldfastError
 from holdfast.storage import checkpoint
@@ -102,7 +104,7 @@ def forged_files(effort: int) -> Iterator[str | None]:
     for number, forge in enumerate(FORGERIES * (40 * effort)):
         rng = random.Random(f"{effort} {number}")
         for what, trial in FORGED.items():
-            if what == "checkpoint" or number % 5 == 0:
+            if what in ("checkpoint", "encoded images") or number % 5 == 0:
                 flaw = trial(forge, rng)
                 yield f"{what} number {number}, {forge.__name__}: {flaw}" if flaw else None
 
@@ -114,6 +116,27 @@ def forged_checkpoint(forge: Forge, rng: random.Random) -> str | None:
         loaded: list[Learner] = []
         flaw = Watch(CheckpointError).flaw(lambda: loaded.append(Learner.load(file)))
         return flaw or next((Watch(HoldfastError).flaw(partial(use, each)) for each in loaded), None)
+
+
+def forged_images(forge: Forge, rng: random.Random) -> str | None:
+    """A checkpoint whose memory holds encoded images, some of which may be other bytes as well."""
+    with TemporaryDirectory() as name:
+        file = Path(name) / "learner"
+        tensors, manifest = checkpoint.unpack(viewer().serialized())
+        held = tensors["memory/encoded"]
+        for place in (rng.randrange(len(held)) for _ in range(rng.choice((0, 1, 20)))):
+            held[place] = rng.randrange(256)
+        file.write_bytes(forge(checkpoint.pack(tensors, manifest), rng))
+        loaded: list[Learner] = []
+        flaw = Watch(CheckpointError).flaw(lambda: loaded.append(Learner.load(file)))
+        return flaw or next((Watch(HoldfastError).flaw(partial(look, each)) for each in loaded), None)
+
+
+def look(learner: Learner) -> None:
+    for number in range(3):
+        learner.observe(*pictures(number))
+    learner.predict(pictures(0)[0])
+    learner.serialized()
 
 
 def use(learner: Learner) -> None:
@@ -173,6 +196,22 @@ def learner() -> Learner:
     return learner
 
 
+def pictures(number: int) -> tuple[NDArray[np.uint8], list[str]]:
+    rng = np.random.default_rng(number)
+    slopes = np.linspace(0, rng.integers(0, 200, (4, 3, 1)), 12, axis=-1).astype(np.uint8)
+    return slopes.repeat(12, 2), [f"class {label}" for label in rng.integers(0, 4, 4)]
+
+
+@cache
+def viewer() -> Learner:
+    """With a memory of encoded images."""
+    memory = Reservoir(nbytes=1500, codec="webp:75")
+    learner = Learner(mlp((3, 12, 12), width=4), ERACE(), memory=memory, lr=0.01)
+    for number in range(5):
+        learner.observe(*pictures(number))
+    return learner
+
+
 @cache
 def durable_files() -> dict[Path, bytes]:
     """The files of a durable learner, by their paths inside the folder."""
@@ -198,4 +237,9 @@ def _others(tensor: Tensor) -> list[Tensor]:
     return [*shapes, tensor.double(), tensor.to(torch.int64), tensor.to(torch.int32) - 7, torch.full_like(tensor, 99)]
 
 
-FORGED = {"checkpoint": forged_checkpoint, "log": forged_log, "memory": forged_memory}
+FORGED = {
+    "checkpoint": forged_checkpoint,
+    "encoded images": forged_images,
+    "log": forged_log,
+    "memory": forged_memory,
+}

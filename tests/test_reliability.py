@@ -23,7 +23,7 @@ import holdfast
 from holdfast.durable import durable, log
 from holdfast.durable.folder import Folder
 from holdfast.learner import answers, state, transaction, versions
-from holdfast.memory import class_index, reservoir
+from holdfast.memory import class_index, reservoir, thinning
 from holdfast.nets import net
 from holdfast.runs.store import Store
 from holdfast.storage import checkpoint, files
@@ -157,6 +157,7 @@ def test_trust_is_noticed(
         (net._resized, "resized[:rows] = value[:rows]", "pass", growth.rows_stay),
         (net.Head.grow, "data[: len(parameter)] = parameter.detach()", "pass", growth.rows_stay),
         (reservoir.Reservoir._admit, "rng.integers(0, arrival + 1)", "rng.integers(0, 9, n)", odds.reservoirs_are_fair),
+        (thinning.Thinning.fit, "** (1 / self._now)", "** 0", odds.encoded_reservoirs_are_fair),
         (versions.Versions._current, "not edition.readers", "True", readers.changed_at_every_line_of_an_answer),
         (versions.Version.keep_memory, ".copy()", "", readers.changed_at_every_line_of_an_answer),
         (versions.Versions.storing, "True", "False", readers.asked_at_every_line_of_a_change),

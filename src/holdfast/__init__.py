@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from holdfast.learner import Learner
     from holdfast.learner.memory_contents import export_memory, import_memory, memory_gallery, memory_summary
     from holdfast.memory import ClassBalanced, Memory, Reservoir
+    from holdfast.memory.codecs import Codec
     from holdfast.methods import (
         AGEM,
         DER,
@@ -55,6 +56,7 @@ __all__ = [
     "SSIL",
     "Batch",
     "ClassBalanced",
+    "Codec",
     "DERPlusPlus",
     "DERPlusPlusACE",
     "DurableLearner",
@@ -91,6 +93,7 @@ _MODULES = {
     "augment": ("crop_and_flip",),
     "durable.backups": ("backup",),
     "batch": ("Batch", "Task"),
+    "memory.codecs": ("Codec",),
     "learner.memory_contents": ("memory_summary", "export_memory", "memory_gallery", "import_memory"),
     "durable": ("DurableLearner", "open"),
     "errors": ("HoldfastError",),

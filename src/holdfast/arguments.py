@@ -2,13 +2,17 @@
 
 import math
 import numbers
+import re
 import sys
 from dataclasses import dataclass
+from fractions import Fraction
 
 from holdfast.errors import InputError
 
 LARGEST = 2**63 - 1  # what arrays and stores of runs can hold
 FINITE = sys.float_info.max
+UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+LONGEST = 30  # digits and unit of a number of bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,3 +50,17 @@ def real(name: str, value: object, allowed: Range = ANY) -> float:
     if number not in allowed:
         raise InputError(f"{name} must be a finite number{allowed}, not {value!r}")
     return number
+
+
+def bytes_of(name: str, text: str) -> int:
+    """614kB, 50MB, 1.5GB, 2GiB, 3000B"""
+    found = re.fullmatch(rf"(\d+(?:\.\d+)?) ?({'|'.join(UNITS)})", text, re.ASCII)
+    if found is None or len(text) > LONGEST:
+        raise InputError(f"{name} must be a number of bytes such as 614kB, 50MB or 2GiB, not {text[:LONGEST]!r}")
+    return whole(name, round(Fraction(found[1]) * UNITS[found[2]]))
+
+
+def as_size(number: int) -> str:
+    """The shortest text that `bytes_of` takes for this number."""
+    unit = max((size, unit) for unit, size in UNITS.items() if "i" not in unit and number % size == 0)[1]
+    return f"{number // UNITS[unit]}{unit}"

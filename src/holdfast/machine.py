@@ -1,4 +1,5 @@
-"""What the bits of a result depend on besides its seed: the processor as it behaves, torch, the number of threads."""
+"""What the bits of a result depend on besides its seed: the processor as it behaves, torch, the number of threads,
+and the library that encodes samples if they are held encoded."""
 
 import hashlib
 import os
@@ -10,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-CONDITIONS = ("torch", "arithmetic", "threads", "device")
+CONDITIONS = ("torch", "arithmetic", "threads", "device", "codec")
 LIMITS = ("ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS", "MKL_CBWR")
 
 
@@ -35,12 +36,13 @@ def key() -> str:
     return repr([processor(), announced(), platform.platform(), sorted(limits().items())])
 
 
-def conditions(device: str = "cpu", threads: int | None = None) -> dict[str, Any]:
+def conditions(device: str = "cpu", threads: int | None = None, codec: str = "") -> dict[str, Any]:
     """Results made under the same conditions have the same bits. `threads`: those of torch if not said."""
     import torch
 
     threads = threads or torch.get_num_threads()
-    return dict(zip(CONDITIONS, (torch.__version__, _arithmetic(threads), threads, device), strict=True))
+    found = torch.__version__, _arithmetic(threads), threads, device, codec
+    return {name: value for name, value in zip(CONDITIONS, found, strict=True) if value}
 
 
 def differences(here: Mapping[str, Any], there: Mapping[str, Any]) -> str:

@@ -38,7 +38,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     announced but has not been seen has probability 0.
 
     method: a name with options as on the command line, "er-ace:head=linear", or a Method
-    memory: how many samples are kept for replay, or a Memory such as `Reservoir(nbytes=...)`
+    memory: how many samples are kept for replay, bytes as text ("50MB"), or a Memory such as `Reservoir(nbytes=...)`
     lr: the learning rate
     epochs: how many shuffled passes `fit` makes; `partial_fit` makes one, in order
     batch: how many samples make a step
@@ -62,7 +62,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self,
         method: str | Method = "er-ace",
         *,
-        memory: int | Memory = 1000,
+        memory: int | str | Memory = 1000,
         lr: float = 0.1,
         epochs: int = 10,
         batch: int = 10,

@@ -477,7 +477,7 @@ def test_a_frozen_encoder_stays_as_it_is() -> None:
         ({"lr": True}, "lr"),
         ({"memory": True}, "memory: the capacity must be a whole number of 0 or more, not True"),
         ({"memory": 12.0}, "memory: the capacity must be a whole number"),
-        ({"memory": "12"}, "memory: the capacity must be a whole number"),
+        ({"memory": "12"}, "memory: the budget must be a number of bytes such as 614kB, 50MB or 2GiB, not '12'"),
         ({"seed": 1.0}, "seed must be a whole number of 0 or more, not 1.0"),
         ({"seed": "1"}, "seed"),
         ({"seed": -1}, "seed"),

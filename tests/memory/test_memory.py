@@ -167,7 +167,7 @@ def test_nothing_is_drawn_before_anything_was_added() -> None:
 
 
 @pytest.mark.parametrize("sizes", [{}, {"capacity": 1, "nbytes": 1}, {"capacity": -1}, {"nbytes": -1}])
-def test_sizes_that_make_no_sense_are_refused(sizes: dict[str, int]) -> None:
+def test_sizes_that_make_no_sense_are_refused(sizes: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=r"^memory: "):
         Reservoir(**sizes)
 

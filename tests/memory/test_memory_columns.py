@@ -64,7 +64,7 @@ def inclusion_p(counts: list[int], runs: int, held: int) -> float:
 @given(sizes, widening, st.integers(0, 100))
 @settings(max_examples=50)
 def test_what_was_not_there_is_zero(
-    kind: type[Memory], size: dict[str, int], batches: list[tuple[list[int], int]], seed: int
+    kind: type[Memory], size: dict[str, Any], batches: list[tuple[list[int], int]], seed: int
 ) -> None:
     memory = kind(**size)
     widths = grow(memory, [([0], 1), *batches], seed)
@@ -160,7 +160,7 @@ def test_room_in_a_memory_that_is_not_full_costs_no_sample() -> None:
 @settings(max_examples=50)
 def test_undo_brings_every_bit_back(  # noqa: PLR0917
     kind: type[Memory],
-    size: dict[str, int],
+    size: dict[str, Any],
     batches: list[tuple[list[int], int]],
     more: list[int],
     width: int,
@@ -258,7 +258,7 @@ def test_below_gives_none_when_there_is_nothing() -> None:
 @given(sizes, widening, st.integers(0, 100))
 @settings(max_examples=50)
 def test_a_restored_memory_has_the_same_hash_and_the_same_future(
-    kind: type[Memory], size: dict[str, int], batches: list[tuple[list[int], int]], seed: int
+    kind: type[Memory], size: dict[str, Any], batches: list[tuple[list[int], int]], seed: int
 ) -> None:
     memory, restored = kind(**size), kind(**size)
     grow(memory, batches, seed)

@@ -140,7 +140,7 @@ def test_the_best_on_average_wins_not_the_best_somewhere(
     accuracies = {0.1: (0.9, 0.1, 0.1), 0.01: (0.4, 0.5, 0.4), 0.001: (0.1, 0.1, 0.6)}
 
     def accuracy(spec: RunSpec) -> float:
-        of_size = accuracies[spec.lr][{1: 0, 2: 1, 4: 2}[spec.memory]]
+        of_size = accuracies[spec.lr][{1: 0, 2: 1, 4: 2}[int(spec.memory)]]
         return of_size + (0.05 if spec.seed else -0.05)
 
     pretend(tmp_path, ER, accuracy)

@@ -15,6 +15,7 @@ from holdfast.learner import Learner
 from holdfast.learner.state import restored
 from holdfast.memory import Memory
 from holdfast.memory.class_index import Journal
+from holdfast.memory.codecs import Codec
 from holdfast.methods import Method
 from holdfast.nets import NETS, default_net, reliable_recipe
 from holdfast.storage import checkpoint
@@ -40,18 +41,21 @@ class PortableLearner(Learner):
 
     def __reduce__(self) -> tuple[Callable[..., "PortableLearner"], tuple[Any, ...]]:
         encoder = self.net.encoder.module
-        return from_bytes, (self.serialized(), self.method, None if reliable_recipe(encoder) else encoder)
+        own = None if reliable_recipe(encoder) else encoder
+        return from_bytes, (self.serialized(), self.method, own, self.memory.codec)
 
 
-def from_bytes(content: bytes, method: Method, encoder: nn.Module | None = None) -> PortableLearner:
-    return restored(PortableLearner, *checkpoint.unpack(content), method=method, encoder=encoder)
+def from_bytes(
+    content: bytes, method: Method, encoder: nn.Module | None = None, codec: Codec | None = None
+) -> PortableLearner:
+    return restored(PortableLearner, *checkpoint.unpack(content), method=method, encoder=encoder, codec=codec)
 
 
 def new_learner(
     shape: tuple[int, ...],
     *,
     method: str | Method,
-    memory: int | Memory,
+    memory: int | str | Memory,
     lr: float,
     encoder: str | nn.Module | None = None,
     width: int | None = None,

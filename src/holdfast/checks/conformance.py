@@ -162,7 +162,8 @@ def saved_is_same(method: Method) -> None:
 
 
 def memory_keeps_its_budget(method: Method) -> None:
-    for budget in ({"capacity": 7}, {"capacity": 0}, {"nbytes": 1000}):
+    budgets: list[dict[str, Any]] = [{"capacity": 7}, {"capacity": 0}, {"nbytes": 1000}]
+    for budget in budgets:
         learner = learner_for(method, memory=method.memory_class(**budget))
         for step in stream():
             feed(learner, [step])

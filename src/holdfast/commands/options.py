@@ -10,6 +10,14 @@ def folder(text: str) -> Path:
     return Path(text)
 
 
+def memory(text: str) -> int | str:
+    """A number of samples, or of bytes, which is looked at later."""
+    try:
+        return int(text)
+    except ValueError:
+        return text
+
+
 def add_setting(command: argparse.ArgumentParser) -> None:
     """The choices that decide what a run computes; their defaults are those of the grid."""
     streams = "fashion (embedded, default), cifar10, cifar100, mini-imagenet, folder:PATH, arrays:FILE.npz"
@@ -17,7 +25,10 @@ def add_setting(command: argparse.ArgumentParser) -> None:
     options = "tasks, batch, order=split|iid|blurry|given, distinct, share, rehearsal, first, holdout, size"
     add("--stream", metavar="NAME", help=f"{streams}; options after a colon, as in cifar10:tasks=10: {options}")
     add("--method", action="append", metavar="NAME[:option=value,...]", help="a method, or file.py:Class; repeatable")
-    add("--memory", type=int, metavar="M", help="samples a class in memory (default 5)")
+    size = "samples a class in memory (default 5), or bytes in all: 614kB, 50MB"
+    add("--memory", type=memory, metavar="M", help=size)
+    codec = "hold samples as webp:75 (a quality from 0 to 100) or png: as many as fit where M a class would fit raw"
+    add("--codec", metavar="NAME", help=codec)
     average = "answer by a moving average of the net with this decay, as 0.99 (default 0: by the net that learns)"
     add("--average", type=float, metavar="DECAY", help=average)
     add("--net", metavar="NAME", help="slim-resnet18, small-cnn or mlp (default: what suits the samples)")

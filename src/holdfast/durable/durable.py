@@ -36,7 +36,7 @@ def open(
     *,
     sync_every: float = 0.0,
     checkpoint_every: int = 1000,
-    memory: int | Memory | None = None,
+    memory: int | str | Memory | None = None,
     lr: float | None = None,
     optimizer: MakeOptimizer | None = None,
     augment: Augment | None = None,
@@ -51,8 +51,8 @@ def open(
     When `observe` returns, the batch survives kill -9 and power loss; with `sync_every` seconds above 0 a power loss
     may take the batches of the last so many seconds. After `checkpoint_every` changes the learner is written as a
     whole and the log of changes starts anew: recovering repeats at most so many. What is not built in (an encoder or
-    method of your own) is passed each time; other settings are known to the folder, and have to fit if given, except
-    `clip_samples`, which holds from now on.
+    method of your own, a memory with a codec of your own) is passed each time; other settings are known to the folder,
+    and have to fit if given, except `clip_samples`, which holds from now on.
     """
     sync_every = real("sync_every", sync_every, Range(least=0, most=DAY))
     checkpoint_every = whole("checkpoint_every", checkpoint_every, Range(least=1))
@@ -79,6 +79,7 @@ def open(
             folder.checkpoint(learner._in_folder)
         else:
             parts: dict[str, Any] = {"encoder": encoder, "method": method, "optimizer": optimizer, "augment": augment}
+            parts["codec"] = memory.codec if isinstance(memory, Memory) else None
             learner = _recovered(folder, parts, settings, clip_samples)
     except BaseException:
         folder.abandon()
@@ -187,12 +188,15 @@ class DurableLearner(Learner):
         steps = f"a step from {self._written_at} to {self.step - 1}"
         return f"close it, and holdfast.repair(folder, to_step=...) goes back to {steps}"
 
+    def _conditions(self) -> dict[str, Any]:
+        return machine.conditions(self.device.type, codec=self.memory.codec_version)
+
     def _in_folder(self, **manifest: Any) -> bytes:
         self._written_at = self.step
         return self._with_conditions(**manifest)
 
     def _with_conditions(self, **manifest: Any) -> bytes:
-        where = {"conditions": machine.conditions(self.device.type), "holdfast": __version__}
+        where = {"conditions": self._conditions(), "holdfast": __version__}
         return self._serialized(where | manifest)
 
     def _commit(self, operation: operations.Operation | None, journal: Journal) -> None:
@@ -212,7 +216,7 @@ def _recovered(
     with checkpoint.distrust(folder.learner_file):
         learner = restored(DurableLearner, tensors, manifest, **parts)
     _check_fit(learner, settings)
-    moved = machine.differences(machine.conditions(learner.device.type), manifest.get("conditions", {}))
+    moved = machine.differences(learner._conditions(), manifest.get("conditions", {}))
     if entries and moved:
         note = "what is repeated from it may differ in its last bits"
         warnings.warn(f"the log in {folder.path} was written elsewhere ({moved}): {note}", OtherBits, stacklevel=3)

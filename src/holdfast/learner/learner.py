@@ -27,6 +27,7 @@ from holdfast.learner.transaction import Change, Changes, Result, nothing
 from holdfast.learner.versions import Versions
 from holdfast.memory import Memory
 from holdfast.memory.class_index import Journal, Slots
+from holdfast.memory.codecs import Codec
 from holdfast.methods.base import Method, StepContext
 from holdfast.modes import inference, no_autocast
 from holdfast.nets import HEADS, Net, reliable_recipe
@@ -55,7 +56,7 @@ class Learner:
         encoder: nn.Module,
         method: Method,
         *,
-        memory: int | Memory = 1000,
+        memory: int | str | Memory = 1000,
         lr: float | None = None,
         optimizer: MakeOptimizer | None = None,
         augment: Augment | None = None,
@@ -65,7 +66,8 @@ class Learner:
         average: float = 0.0,
         clip_samples: float | None = None,
     ) -> None:
-        """`lr` is that of plain SGD, 0.1 if nothing is said; `optimizer` makes another from the parameters.
+        """`memory`: a number of samples, a number of bytes as text, "50MB", or a Memory; `Reservoir` says more.
+        `lr` is that of plain SGD, 0.1 if nothing is said; `optimizer` makes another from the parameters.
 
         `classes` sizes the head in advance, for methods that look at classes still to come. `pending`: how many
         questions may wait for their labels at a time. `average`: above 0, questions are answered by an exponential
@@ -254,12 +256,14 @@ class Learner:
         optimizer: MakeOptimizer | None = None,
         augment: Augment | None = None,
         clip_samples: float | None = None,
+        codec: Codec | None = None,
     ) -> Self:
         """The learner that was saved. What is not built in is passed again, and has to fit.
 
         `clip_samples`, if given, holds from now on.
         """
         parts: dict[str, Any] = {"encoder": encoder, "method": method, "optimizer": optimizer, "augment": augment}
+        parts["codec"] = codec
         check_parts(encoder, method, augment, optional=True)
         clip_samples = check_clip(clip_samples)
         with checkpoint.distrust(path):

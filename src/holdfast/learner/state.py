@@ -11,9 +11,11 @@ from torch import Tensor, nn
 
 from holdfast.augment import Augment, crop_and_flip
 from holdfast.batch import Task
-from holdfast.errors import CheckpointError
+from holdfast.errors import CheckpointError, InputError
 from holdfast.learner.labels import decode
 from holdfast.learner.soundness import check_learner, check_optimizer, check_values
+from holdfast.memory import codecs
+from holdfast.memory.codecs import Codec
 from holdfast.methods import METHODS, Method
 from holdfast.methods.options import read, written
 from holdfast.modes import in_inference
@@ -77,6 +79,7 @@ def restored(
     method: Method | None = None,
     optimizer: Any = None,
     augment: Augment | None = None,
+    codec: Codec | None = None,
 ) -> Kind:
     """The learner whose checkpoint holds these. What is not built in is passed again, and has to fit."""
     check_values(values)
@@ -87,6 +90,7 @@ def restored(
     elif (there := settings.get("structure")) is not None:
         check_structure(encoder, there, settings["frozen"])
     memory = {key: values["memory"][key] for key in ("capacity", "nbytes")}
+    memory["codec"] = codec or _built_in_codec(values["memory"].get("codec"))
     learner = kind(
         encoder,
         method,
@@ -107,8 +111,9 @@ def restored(
 def unpack(learner: Learner, tensors: Mapping[str, Tensor], values: Values, labels: list[Hashable]) -> None:
     """Gives a fresh learner, made with the same settings, the state that was packed."""
     ours = pack(learner)[1]
-    for part, what in (("method", "name"), ("method", "options"), ("memory", "kind"), ("optimizer", "kind")):
-        here, there = ours[part][what], values[part][what]
+    fits = ("method", "name"), ("method", "options"), ("memory", "kind"), ("memory", "codec"), ("optimizer", "kind")
+    for part, what in fits:
+        here, there = ours[part].get(what), values[part].get(what)
         if what == "options":
             here, there = (read(type(learner.method), options) for options in (here, there))
         if here != there:
@@ -220,6 +225,13 @@ def _built_in_method(saved: Mapping[str, Any]) -> Method:
         if method.__name__ == saved["name"]:
             return method(**read(method, saved["options"]))
     raise CheckpointError(f"the method {saved['name']} is not built in: pass it, load(path, method=...)")
+
+
+def _built_in_codec(name: str | None) -> Codec | None:
+    try:
+        return codecs.find(name)
+    except InputError as error:
+        raise CheckpointError(f"the codec {name} is not built in: pass it again ({error})") from None
 
 
 def _built_in_augment(name: str | None) -> Augment | None:

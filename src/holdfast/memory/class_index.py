@@ -50,6 +50,19 @@ class ClassIndex:
             journal.on_undo(partial(self.members.__delitem__, slice(len(self.members), None)))
             self.members += [array("q") for _ in range(classes - len(self.members))]
 
+    def resize(self, capacity: int, journal: Journal) -> None:
+        journal.on_undo(partial(setattr, self, "_place", self._place))
+        place = np.empty(capacity, np.int64)
+        kept = min(capacity, len(self._place))
+        place[:kept] = self._place[:kept]
+        self._place = place
+
+    def copy(self) -> "ClassIndex":
+        twin = ClassIndex(0)
+        twin.members = [members[:] for members in self.members]
+        twin._place = self._place.copy()
+        return twin
+
     def remove(self, slots: Slots, y: NDArray[np.int64], journal: Journal) -> None:
         moved: list[int] = []
         places: list[int] = []

@@ -1,20 +1,24 @@
-"""What the learner keeps of the past. Every operation costs O(batch + classes), whatever the capacity."""
+"""What the learner keeps of the past. Every step costs O(batch + classes), whatever the capacity."""
 
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from holdfast.arguments import whole
+from holdfast.arguments import bytes_of, whole
 from holdfast.batch import Batch
 from holdfast.errors import CheckpointError, InputError
+from holdfast.memory import codecs, encoded
 from holdfast.memory.class_index import Array, ClassIndex, Journal, Slots
+from holdfast.memory.codecs import Codec
+from holdfast.memory.encoded import EncodedBatch, Encoding, fingerprint
+from holdfast.memory.thinning import Thinning
 from holdfast.samples import equal_to_any, is_number
 
 _REPLACED_BY_GROWTH = ("capacity", "_counts", "_columns", "_index")
@@ -23,17 +27,25 @@ _REPLACED_BY_GROWTH = ("capacity", "_counts", "_columns", "_index")
 class Memory(ABC):
     """Samples in numbered slots, with their labels and whatever else a method keeps beside them.
 
-    The capacity is a number of samples or, with `nbytes`, of bytes (labels and index included). Which samples are
-    kept is what subclasses decide.
+    The capacity is a number of samples or, with `nbytes`, of bytes (labels and index included), which may also be
+    given as text: "50MB". With a codec, "webp:75", "png" or one of your own, samples are held encoded, and those that
+    it does not take are refused; "raw", as without one, keeps them as they are. Which samples are kept is what
+    subclasses decide.
     """
 
     drawn_below: int | None = None  # samples of classes from this index on are not drawn: an experiment may say so
 
-    def __init__(self, capacity: int | None = None, *, nbytes: int | None = None) -> None:
+    def __init__(
+        self, capacity: int | str | None = None, *, nbytes: int | None = None, codec: str | Codec | None = None
+    ) -> None:
         if (capacity is None) == (nbytes is None):
             raise InputError("memory: give a capacity in samples or a budget in bytes, one of the two")
+        if isinstance(capacity, str):
+            nbytes = bytes_of("memory: the budget", capacity)
+            capacity = None
         self._asked = None if capacity is None else whole("memory: the capacity", capacity)
         self.byte_budget = None if nbytes is None else whole("memory: nbytes", nbytes)
+        self.codec = codecs.find(codec)
         self.clear()
 
     def clear(self) -> None:
@@ -41,6 +53,9 @@ class Memory(ABC):
         self._counts = np.zeros(2, np.int64)  # offered, held
         self._columns: dict[str, Array] = {}
         self._index = ClassIndex(0)
+        self._encoding: Encoding | None = None
+        self._encoded_bytes = np.zeros(1, np.int64)  # of all encoded samples
+        self._threshold = np.ones(1)  # below which the keys of what is held are
 
     @property
     def offered(self) -> int:
@@ -51,13 +66,27 @@ class Memory(ABC):
         return int(self._counts[1])
 
     @property
-    def settings(self) -> dict[str, int | None]:
+    def settings(self) -> dict[str, int | str | None]:
         """What it was made with."""
-        return {"capacity": self._asked, "nbytes": self.byte_budget}
+        codec = {} if self.codec is None else {"codec": self.codec.name}
+        return {"capacity": self._asked, "nbytes": self.byte_budget, **codec}
+
+    @property
+    def codec_version(self) -> str:
+        """Of the library that encodes samples, if there is one."""
+        return "" if self.codec is None else self.codec.version
 
     @property
     def nbytes(self) -> int:
-        return len(self) * _row_bytes(self._columns)
+        """What it takes: samples, labels, whatever is kept beside them, and the index."""
+        return len(self) * _row_bytes(self._columns) + int(self._encoded_bytes[0])
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is no room for another sample of any size, or has been none."""
+        if not self._sizes_differ:
+            return len(self) == self.capacity
+        return bool(self._threshold[0] < 1 or self.nbytes + self._largest_row > (self.byte_budget or 0))
 
     @property
     def class_counts(self) -> NDArray[np.int64]:
@@ -90,15 +119,19 @@ class Memory(ABC):
         return self.at(rng.choice(len(self), min(n, len(self)), replace=False))
 
     def at(self, slots: Slots) -> Batch:
-        rows = {name: torch.from_numpy(column[slots]) for name, column in self._columns.items()}
-        del rows["arrival"]
-        return Batch(rows.pop("x"), rows.pop("y"), rows)
+        rows = {name: column[slots] for name, column in self._columns.items() if name not in ("arrival", "fingerprint")}
+        if self._encoding is not None:
+            rows["x"] = self._encoding.decode(rows["x"], len(slots))
+        tensors = {name: torch.from_numpy(values) for name, values in rows.items()}
+        return Batch(tensors.pop("x"), tensors.pop("y"), tensors)
 
     def add(self, batch: Batch, rng: np.random.Generator, journal: Journal | None = None) -> None:
         """Offers samples, one after the other. `journal` learns how to take it back."""
         journal = journal or Journal()
         incoming = {name: tensor.detach().cpu().numpy() for name, tensor in _columns_of(batch).items()}
         incoming["arrival"] = self.offered + np.arange(len(batch))
+        if self.codec is not None:
+            incoming["fingerprint"] = np.zeros(len(batch), np.int64)  # made for those that come in
         if not self._columns:
             journal.on_undo(self.clear)
             self._lay_out(incoming)
@@ -115,6 +148,7 @@ class Memory(ABC):
         left = held - len(gone)
         gaps = gone[gone < left]
         movers = np.setdiff1d(np.arange(left, held), gone)
+        journal.set(self._encoded_bytes, 0, self._encoded_bytes[0] - self._weight(gone))
         for leaving in (gone, movers) if held else ():
             self._index.remove(leaving, self._columns["y"][leaving], journal)
         for column in self._columns.values():
@@ -123,9 +157,14 @@ class Memory(ABC):
         if held:
             self._index.add(gaps, self._columns["y"][gaps], journal)
         journal.set(self._counts, 1, left)
+        if not left:
+            journal.set(self._threshold, 0, 1)
 
     def find(self, samples: Tensor) -> Slots:
-        """The slots that hold one of these samples."""
+        """The slots that hold one of these samples, as they came."""
+        if self._encoding is not None:
+            wanted = [fingerprint(sample) for sample in samples.cpu().numpy()]
+            return np.flatnonzero(np.isin(self._columns["fingerprint"][: len(self)], wanted))
         return equal_to_any(self._columns["x"][: len(self)] if self._columns else [], samples)
 
     @property
@@ -135,20 +174,32 @@ class Memory(ABC):
 
     def state(self) -> dict[str, Array]:
         """Everything it holds, as views of its arrays."""
-        held = {f"column/{name}": column[: len(self)] for name, column in self._columns.items()}
+        columns = {name: column[: len(self)] for name, column in self._columns.items()}
+        samples = {} if self._encoding is None else encoded.pack(self._encoding, columns.pop("x"))
+        held = {f"column/{name}": column for name, column in columns.items()}
         members = [np.array(members, np.int64) for members in self._index.members]
         index = np.concatenate(members) if members else np.empty(0, np.int64)
+        if self._encoding is not None:
+            samples["threshold"] = self._threshold
         counts = {"capacity": np.array([self.capacity]), "counts": self._counts, "class_counts": self.class_counts}
-        return held | counts | {"index": index}
+        return held | samples | counts | {"index": index}
 
     def restore(self, state: Mapping[str, Array]) -> None:
         """Becomes what `state` was taken of."""
+        self.clear()
         capacity = self.capacity = int(state["capacity"][0])
         self._counts = state["counts"].copy()
         prefix = "column/"
         held = {name.removeprefix(prefix): rows for name, rows in state.items() if name.startswith(prefix)}
-        self._columns = {name: _with_capacity(rows, capacity) for name, rows in held.items()}
-        self._index = ClassIndex(capacity if held else 0)
+        if self.codec is not None and held:
+            self._encoding, held["x"] = encoded.unpack(self.codec, state)
+            self._threshold = state["threshold"].copy()
+        if any(len(rows) != len(self) for rows in held.values()):
+            raise CheckpointError("the memory does not hold as many samples as it says")
+        room = capacity if self.codec is None else len(self)
+        self._columns = {name: _with_capacity(rows, room) for name, rows in held.items()}
+        self._encoded_bytes[0] = self._weight(slice(len(self)))
+        self._index = ClassIndex(room if held else 0)
         counts = state["class_counts"]
         if counts.ndim != 1 or (counts < 0).any() or counts.sum() != len(state["index"]):
             raise CheckpointError("the memory's index is not that of what it holds")
@@ -165,31 +216,34 @@ class Memory(ABC):
             yield "how many it holds"
         if not columns and not self.offered:
             return
-        if sample_template is None or not {"x", "y", "arrival"} <= columns.keys():
+        numbers = ["y", "arrival"] if self.codec is None else ["y", "arrival", "fingerprint"]
+        if sample_template is None or not {"x", *numbers} <= columns.keys():
             yield "what it holds"
             return
-        x, y, arrival = (columns[name] for name in ("x", "y", "arrival"))
-        if (
-            x.shape[1:] != sample_template.shape[1:]
-            or x.dtype != sample_template.numpy().dtype
-            or not is_number(torch.from_numpy(x[:held]))
-        ):
+        y = columns["y"]
+        if not self._are_samples(columns["x"][:held], sample_template):
             yield "its samples"
-        if any(column.dtype != np.int64 or column.ndim != 1 for column in (y, arrival)):
+        if any(columns[name].dtype != np.int64 or columns[name].ndim != 1 for name in numbers):
             yield "its labels"
         slots = np.concatenate([np.empty(0, np.int64), *(np.array(m, np.int64) for m in self._index.members)])
         if not np.array_equal(np.sort(slots), np.arange(held)) or len(self.class_counts) > classes:
             yield "its index"
         if not np.array_equal(y[slots], np.repeat(np.arange(len(self.class_counts)), self.class_counts)):
             yield "its labels"
-        right = self._asked if self.byte_budget is None else self.byte_budget // _row_bytes(columns)
-        if self.capacity != right or self.arrivals.max(initial=-1) >= self.offered:
+        if self.capacity != self._most(columns) or self.arrivals.max(initial=-1) >= self.offered:
             yield "its capacity"
+        if self._sizes_differ and self.nbytes > (self.byte_budget or 0):
+            yield "its size"
+        if self._threshold.shape != (1,) or self._threshold.dtype != float or not 0 < self._threshold[0] <= 1:
+            yield "its threshold"
 
     def copy(self) -> Self:
-        """Another that holds the same."""
+        """Another that holds the same. Encoded samples are shared: nobody changes them."""
         twin = copy.copy(self)
-        twin.restore(self.state())
+        for name in ("_counts", "_encoded_bytes", "_threshold", "_index"):
+            setattr(twin, name, getattr(self, name).copy())
+        held = {name: column[: len(self)] for name, column in self._columns.items()}
+        twin._columns = {name: _with_capacity(column, self._room) for name, column in held.items()}
         return twin
 
     @abstractmethod
@@ -200,11 +254,71 @@ class Memory(ABC):
         """Puts rows of `incoming` into slots: held ones are replaced, the others follow without a gap."""
         held = len(self)
         replaced = slots[slots < held]
+        if self._encoding is not None:
+            self._resize(max(held, held + len(slots) - len(replaced)), journal)
+            if incoming["x"].dtype != object:
+                incoming = incoming | EncodedBatch(self._encoding, incoming["x"]).columns(rows)
+        before = self._weight(replaced)
         self._index.remove(replaced, self._columns["y"][replaced], journal)
         for name, column in self._columns.items():
             journal.set(column, slots, incoming[name][rows])
         self._index.add(slots, incoming["y"][rows], journal)
+        journal.set(self._encoded_bytes, 0, self._encoded_bytes[0] - before + self._weight(slots))
         journal.set(self._counts, 1, held + len(slots) - len(replaced))
+
+    def _replace(self, gone: Slots, incoming: dict[str, Array], rows: Array, journal: Journal) -> None:
+        """Rows of `incoming` in the place of what is gone, whatever their numbers."""
+        held = len(self)
+        taken = gone[: len(rows)]
+        slots = np.concatenate([taken, np.arange(held, held + len(rows) - len(taken))])
+        self._write(slots, incoming, rows, journal)
+        if len(gone) > len(rows):
+            self.remove(gone[len(rows) :], journal)
+
+    @property
+    def _sizes_differ(self) -> bool:
+        """Whether it depends on the sizes of samples how many of them the budget has room for."""
+        return self.codec is not None and self.byte_budget is not None
+
+    @property
+    def _room(self) -> int:
+        """For how many samples the columns are laid out."""
+        return len(self._columns["y"]) if self._columns else 0
+
+    @property
+    def _largest_row(self) -> int:
+        """What a sample takes that could not be made smaller."""
+        data = 0 if self._encoding is None else self._encoding.raw_size + encoded.BYTES_PER_OBJECT
+        return _row_bytes(self._columns) + data
+
+    def _resize(self, rows: int, journal: Journal) -> None:
+        """Room for so many and a few more, so that this happens seldom. What is counted for the index covers these."""
+        if self._room * 7 // 8 <= rows <= self._room or rows <= self._room <= 64:
+            return
+        journal.on_undo(partial(setattr, self, "_columns", self._columns))
+        room = rows + rows // 16 + 8
+        held = {name: column[: len(self)] for name, column in self._columns.items()}
+        self._columns = {name: _with_capacity(column, room) for name, column in held.items()}
+        self._index.resize(room, journal)
+
+    def _weight(self, slots: Any) -> int:
+        """The bytes of encoded samples."""
+        return 0 if self._encoding is None else sum(map(encoded.size, self._columns["x"][slots]))
+
+    def _most(self, columns: Mapping[str, Array]) -> int:
+        """How many samples may be held at most."""
+        if self.byte_budget is None:
+            return self._asked or 0
+        return self.byte_budget // (_row_bytes(columns) + (0 if self.codec is None else encoded.BYTES_PER_OBJECT))
+
+    def _are_samples(self, x: Array, sample_template: Tensor) -> bool:
+        if (self._encoding is None) != (self.codec is None):
+            return False
+        dtype = sample_template.numpy().dtype
+        if self._encoding is None:
+            return x.shape[1:] == sample_template.shape[1:] and x.dtype == dtype and is_number(torch.from_numpy(x))
+        self._encoding.check(x)
+        return self._encoding.shape == sample_template.shape[1:] and self._encoding.dtype == dtype
 
     def _sample_below(self, n: int, rng: np.random.Generator, below: int) -> Batch | None:
         ends = self.class_counts[:below].cumsum()
@@ -218,13 +332,14 @@ class Memory(ABC):
         return self.at(np.array([members[c][p] for c, p in zip(labels.tolist(), places.tolist(), strict=True)]))
 
     def _lay_out(self, sample_template: dict[str, Array]) -> None:
-        if self.byte_budget is not None:
-            self.capacity = self.byte_budget // _row_bytes(sample_template)
+        if self.codec is not None:
+            self._encoding = Encoding(self.codec, sample_template["x"].shape[1:], sample_template["x"].dtype)
+            sample_template = sample_template | {"x": np.empty(0, object)}
+        self.capacity = self._most(sample_template)
+        room = self.capacity if self.codec is None else 0
         try:
-            self._index = ClassIndex(self.capacity)
-            self._columns = {
-                name: np.empty((self.capacity, *c.shape[1:]), c.dtype) for name, c in sample_template.items()
-            }
+            self._index = ClassIndex(room)
+            self._columns = {name: np.empty((room, *c.shape[1:]), c.dtype) for name, c in sample_template.items()}
         except (ValueError, MemoryError):
             need = self.capacity * _row_bytes(sample_template) / 2**30
             raise InputError(f"memory: {self.capacity} such samples need {need:,.0f} GiB") from None
@@ -240,8 +355,10 @@ class Memory(ABC):
             journal.on_undo(partial(vars(self).update, {name: vars(self)[name] for name in _REPLACED_BY_GROWTH}))
             there = {name: n if n >= lengths[name] else max(lengths[name], 2 * n) for name, n in there.items()}
             self._columns = self._columns | {name: _padded(self._columns[name], n) for name, n in there.items()}
-            if self.byte_budget is not None:
-                self._shrink(self.byte_budget // _row_bytes(self._columns), rng)
+            if self._sizes_differ:
+                self.capacity = self._most(self._columns)
+            elif self.byte_budget is not None:
+                self._shrink(self._most(self._columns), rng)
         return incoming | {name: _padded(incoming[name], n) for name, n in there.items()}
 
     def _shrink(self, capacity: int, rng: np.random.Generator) -> None:
@@ -255,9 +372,20 @@ class Memory(ABC):
 
 
 class Reservoir(Memory):
-    """Vitter's algorithm R: after any number of samples, each of them is held with equal probability."""
+    """A uniform choice of all samples so far.
+
+    With a capacity, or a budget of bytes for samples that all take the same: Vitter's algorithm R, after any number of
+    samples each of them is held with equal probability. With a budget for encoded samples, which differ in size: a
+    draw gives each sample so far with equal probability (see `holdfast.memory.thinning`). What is erased leaves room
+    that only a share of later samples fills, so that this stays true of all that were not erased.
+
+    >>> memory = Reservoir(nbytes=50_000_000, codec="webp:75")
+    """
 
     def _admit(self, incoming: dict[str, Array], rng: np.random.Generator, journal: Journal) -> None:
+        if self._sizes_differ:
+            self._thin(incoming, rng, journal)
+            return
         n = len(incoming["y"])
         arrival = self.offered + np.arange(n)
         next_free = len(self) + np.arange(n)  # the arrival itself, unless something was erased
@@ -267,22 +395,74 @@ class Reservoir(Memory):
         kept = slots < self.capacity
         self._write(slots[kept], incoming, n - 1 - rows[kept], journal)
 
+    def _thin(self, incoming: dict[str, Array], rng: np.random.Generator, journal: Journal) -> None:
+        assert self._encoding is not None and self.byte_budget is not None
+        held, row, x = len(self), _row_bytes(self._columns), self._columns["x"]
+        batch = EncodedBatch(self._encoding, incoming["x"])
+
+        def size_of(sample: int) -> int:
+            return row + encoded.size(x[sample] if sample < held else batch[sample - held])
+
+        thinning = Thinning(held, self.nbytes, self.byte_budget, float(self._threshold[0]), size_of, rng)
+        thinning.fit()  # what is kept beside samples may have become longer
+        for sample, key in enumerate(rng.random(len(incoming["y"])).tolist(), start=held):
+            thinning.offer(sample, key)
+        gone, rows = np.array(thinning.gone, np.int64), np.array(thinning.come, np.int64) - held
+        if len(gone) or len(rows):
+            self._replace(gone, incoming | batch.columns(rows), rows, journal)
+        journal.set(self._threshold, 0, thinning.threshold)
+
 
 class ClassBalanced(Memory):
-    """Greedy and balanced: a sample gets in while its class has less than its share, at the cost of the largest."""
+    """Greedy and balanced: a sample gets in while its class has less than its share, at the cost of the largest.
+
+    With a budget for encoded samples: while there is room for one that could not be made smaller, all get in; then a
+    class has less than its share if it has fewer samples than a class on average.
+    """
 
     def _admit(self, incoming: dict[str, Array], rng: np.random.Generator, journal: Journal) -> None:
+        if self._sizes_differ:
+            self._balance(incoming, rng, journal)
+            return
         met = len(self._index.members)
         for row, label in enumerate(incoming["y"].tolist()):
             met = max(met, label + 1)
             if len(self) < self.capacity:
                 slot = len(self)
             elif self.count(label) * met < self.capacity:
-                largest = self._index.members[int(self.class_counts.argmax())]
-                slot = largest[int(rng.integers(len(largest)))]
+                slot = self._any_of_the_largest(rng)
             else:
                 continue
             self._write(np.array([slot]), incoming, np.array([row]), journal)
+
+    def _balance(self, incoming: dict[str, Array], rng: np.random.Generator, journal: Journal) -> None:
+        assert self._encoding is not None and self.byte_budget is not None
+        batch, fixed = EncodedBatch(self._encoding, incoming["x"]), _row_bytes(self._columns)
+        met, budget = len(self._index.members), self.byte_budget
+        self._make_room(budget, rng, journal)  # what is kept beside samples may have become longer
+        for row, label in enumerate(incoming["y"].tolist()):
+            met = max(met, label + 1)
+            if self.is_full and self.count(label) * met >= len(self):
+                continue
+            size = fixed + encoded.size(batch[row])
+            if size > budget:
+                continue
+            self._make_room(budget - size, rng, journal)
+            rows = np.array([row])
+            self._replace(np.empty(0, np.int64), incoming | batch.columns(rows), rows, journal)
+
+    def _make_room(self, nbytes: int, rng: np.random.Generator, journal: Journal) -> None:
+        while self.nbytes > nbytes:
+            self.remove(np.array([self._any_of_the_largest(rng)]), journal)
+
+    def _any_of_the_largest(self, rng: np.random.Generator) -> int:
+        largest = self._index.members[int(self.class_counts.argmax())]
+        return largest[int(rng.integers(len(largest)))]
+
+
+def raw_bytes(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
+    """What one sample takes in a memory without a codec, with its label, its arrival and its place in the index."""
+    return int(np.prod(shape)) * dtype.itemsize + 16 + ClassIndex.BYTES_PER_SLOT
 
 
 def _columns_of(batch: Batch) -> dict[str, Tensor]:

@@ -24,7 +24,7 @@ def estimate(sweep: Sweep, jobs: int | None) -> str:
     kinds: dict[object, float] = {}
     each = []
     for spec in sweep.missing():
-        kind = (spec.stream, spec.title, spec.memory, spec.augment, spec.net, spec.probe, spec.start)
+        kind = (spec.stream, spec.title, spec.memory, spec.codec, spec.augment, spec.net, spec.probe, spec.start)
         if kind not in kinds:
             kinds[kind] = seconds(plan(spec, sweep.sources[spec.stream]))
         each.append(kinds[kind])

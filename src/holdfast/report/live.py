@@ -128,7 +128,7 @@ class Outlook:
 
 
 def _kind(spec: RunSpec) -> tuple[object, ...]:
-    return spec.stream, spec.title, spec.memory, spec.augment, spec.net
+    return spec.stream, spec.title, spec.memory, spec.codec, spec.augment, spec.net
 
 
 def clock(seconds: float | None) -> str:

@@ -41,6 +41,7 @@ def details(record: Record) -> dict[str, Any]:
         "stream",
         "method",
         "memory",
+        "codec",
         "seed",
         "lr",
         "momentum",

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from holdfast.measure.ledger import Ledger
 
 
-SETTINGS = ("stream", "memory", "lr", "momentum", "augment", "average", "net", "start", "eval_every", "eval_mode")
+SETTINGS = (
+    *("stream", "memory", "codec", "lr", "momentum", "augment", "average", "net", "start", "eval_every", "eval_mode"),
+)
 
 
 def by_title(records: Sequence[Record]) -> dict[str, list[Record]]:
@@ -30,14 +32,21 @@ def by_setting(records: Sequence[Record]) -> dict[tuple[str, ...], list[Record]]
     apart = [name for name in SETTINGS if len({record.get(name) for record in records}) > 1]
     groups: dict[tuple[str, ...], list[Record]] = {}
     for record in records:
-        groups.setdefault(tuple(f"{name}={record[name]}" for name in apart), []).append(record)
+        groups.setdefault(tuple(f"{name}={record.get(name)}" for name in apart), []).append(record)
     return groups
 
 
 def headline(records: Sequence[Record]) -> str:
     seeds = len({record["seed"] for record in records})
-    stream, memory = records[0]["stream"], records[0]["memory"]
-    return f"{stream}, {memory} samples a class in memory, {seeds} seed{'s' * (seeds > 1)}"
+    stream, memory = records[0]["stream"], memory_of(records[0]["memory"], records[0].get("codec"))
+    return f"{stream}, {memory}, {seeds} seed{'s' * (seeds > 1)}"
+
+
+def memory_of(memory: int | str, codec: str | None) -> str:
+    """How large a memory is, in words."""
+    if isinstance(memory, str):
+        return f"{memory} of memory" + (f" as {codec}" if codec else "")
+    return f"{memory} samples a class in memory" + (f", their bytes as {codec}" if codec else "")
 
 
 def summary(records: Sequence[Record]) -> Table:
@@ -80,7 +89,8 @@ def listing(records: Sequence[Record]) -> str:
         figures = (
             ("failed", "", "") if failed else (show([record["acc"]]), show([record["aaa"]]), f"{record['seconds']:.0f}")
         )
-        what = record["id"][:8], record["title"], record["stream"], record["memory"], record["seed"], record["lr"]
+        memory = " ".join(str(record[name]) for name in ("memory", "codec") if record.get(name) is not None)
+        what = record["id"][:8], record["title"], record["stream"], memory, record["seed"], record["lr"]
         rows.append((*map(str, what), *figures, record["finished"]))
     cells = [[_printable(text) for text in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
@@ -102,7 +112,7 @@ def _printable(text: str) -> str:
 def costs(spec: RunSpec, ledgers: Mapping[str, "Ledger"]) -> Table:
     """What runs would compute, by what it is for."""
     table = Table(
-        title=f"{spec.stream}, {spec.memory} samples a class in memory, a query every {spec.eval_every} updates",
+        title=f"{spec.stream}, {memory_of(spec.memory, spec.codec)}, a query every {spec.eval_every} updates",
         caption="multiply-adds; retrieval: forwards that choose or teach; query: getting ready to answer"
         + ("; †: is told the task" if any("†" in title for title in ledgers) else ""),
         box=box.SIMPLE_HEAD,

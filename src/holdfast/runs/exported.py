@@ -108,5 +108,6 @@ IS_A: dict[str, Callable[[Any], bool]] = {
     "LIST": lambda value: isinstance(value, list),
     "TEXT": _is_text,
     "INTEGER": _is_whole,
+    "MEMORY": lambda value: _is_whole(value) or _is_text(value),
     "REAL": lambda value: _is_whole(value) or (isinstance(value, float) and math.isfinite(value)),
 }

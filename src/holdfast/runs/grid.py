@@ -16,7 +16,7 @@ MOST_BYTES = 2**16  # of a grid
 
 
 class Choice(NamedTuple):
-    kind: type
+    kind: type | tuple[type, ...]
     default: Any
 
 
@@ -24,7 +24,8 @@ CHOICES = {
     "seed": Choice(int, [0, 1, 2]),  # first, so that every combination has been tried once before any is repeated
     "stream": Choice(str, "fashion"),
     "method": Choice(str, ["er", "er-ace", "er-aml"]),
-    "memory": Choice(int, 5),
+    "memory": Choice((int, str), 5),
+    "codec": Choice(str, None),
     "lr": Choice(float, 0.1),
     "momentum": Choice(float, 0.0),
     "augment": Choice(bool, False),
@@ -107,12 +108,14 @@ def _listed(given: Any) -> list[Any]:
 
 def _values(name: str, given: Any) -> list[Any]:
     kind, values = CHOICES[name].kind, _listed(given)
+    kinds = kind if isinstance(kind, tuple) else (kind,)
     if not values:
         raise InputError(f"{name} has no value; leave it out or give one")
     for value in values:
-        if type(value) is not kind and not (kind is float and type(value) is int):
-            raise InputError(f"{name} must be of type {kind.__name__}, not {reprlib.repr(value)}")
-    return [kind(value) for value in values]
+        if type(value) not in kinds and not (kind is float and type(value) is int):
+            expected = " or ".join(each.__name__ for each in kinds)
+            raise InputError(f"{name} must be of type {expected}, not {reprlib.repr(value)}")
+    return [float(value) if kind is float else value for value in values]
 
 
 def _spec(method: str, eval: str, probe: str, **rest: Any) -> RunSpec:

@@ -57,7 +57,7 @@ def kind(spec: RunSpec) -> Hashable:
         _method(spec.method, spec.options),
         _method(*methods.parse(spec.start)) if spec.start else None,
         spec.net or _default_nets().get(stream.kind),
-        (spec.memory, spec.lr, spec.momentum, spec.augment, spec.average, spec.eval_every, spec.eval_mode),
+        (spec.memory, spec.codec, spec.lr, spec.momentum, spec.augment, spec.average, spec.eval_every, spec.eval_mode),
     )
 
 

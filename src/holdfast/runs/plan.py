@@ -11,12 +11,15 @@ from typing import Any
 import torch
 
 from holdfast import methods
+from holdfast.arguments import bytes_of
 from holdfast.augment import crop_and_flip
 from holdfast.errors import InputError, UnknownName
 from holdfast.learner import Learner, answers
 from holdfast.measure.evaluate import Evaluator, Schedule
 from holdfast.measure.precision import Name
 from holdfast.measure.probes import PROBES
+from holdfast.memory import Memory, codecs, raw_bytes
+from holdfast.memory.encoded import Encoding
 from holdfast.methods import FineTuning, Method
 from holdfast.methods.options import written
 from holdfast.nets import NETS, default_net
@@ -66,7 +69,7 @@ class Plan:
         return Learner(
             NETS[self.net](dataset.sample_shape, seed=spec.seed).to(device),
             self.method,
-            memory=spec.memory * len(dataset.classes),
+            memory=self.memory(),
             **self._optimizer(),
             augment=crop_and_flip if spec.augment else None,
             seed=spec.seed,
@@ -78,6 +81,15 @@ class Plan:
         """The learner's own SGD has no momentum."""
         lr, momentum = self.spec.lr, self.spec.momentum
         return {"optimizer": partial(torch.optim.SGD, lr=lr, momentum=momentum)} if momentum else {"lr": lr}
+
+    def memory(self) -> Memory:
+        spec, samples, kind = self.spec, self.source.dataset.train_x, self.method.memory_class
+        if isinstance(spec.memory, str):
+            return kind(nbytes=bytes_of("--memory", spec.memory), codec=spec.codec)
+        number = spec.memory * len(self.source.dataset.classes)
+        if spec.codec is None:
+            return kind(number)
+        return kind(nbytes=number * raw_bytes(samples.shape[1:], samples.dtype), codec=spec.codec)
 
     def evaluator(self, stream: Stream, precision: Name = "float32") -> Evaluator:
         return Evaluator(stream, self.schedule, self.spec.seed, precision)
@@ -104,6 +116,8 @@ def plan(spec: RunSpec, source: Source) -> Plan:
             raise UnknownName("probe", name, PROBES)
     if spec.augment and len(shape) != 3:
         raise InputError(f"--augment crops and flips images; the samples of {spec.stream} have shape {shape}")
+    if (codec := codecs.find(spec.codec)) is not None:
+        Encoding(codec, shape, source.dataset.train_x.dtype)  # or an error
     return Plan(spec, source, method, start, net, Schedule.parse(spec.eval_every, spec.eval_mode))
 
 

@@ -137,7 +137,7 @@ class Run:
             "data": self.plan.source.fingerprint,
             "code": code_hash(spec.method),
             "precision": asdict(self.precision),
-            "environment": {**environment(learner.device.type), "elsewhere": self.elsewhere},
+            "environment": {**environment(self._conditions()), "elsewhere": self.elsewhere},
         }
 
     def snapshot(self) -> bytes:
@@ -151,7 +151,7 @@ class Run:
             "seconds": self._seconds,
         }
         labels = [encode(label) for label in self.learner.classes]
-        made = {"here": machine.conditions(self.learner.device.type), "elsewhere": self.elsewhere}
+        made = {"here": self._conditions(), "elsewhere": self.elsewhere}
         made["precision"] = asdict(self.precision)
         manifest = {"whose": self._whose, "done": done, "learner": values, "labels": labels, "made": made}
         return checkpoint.pack(tensors, manifest)
@@ -176,12 +176,15 @@ class Run:
     def _take_over(self, here: dict[str, Any], elsewhere: list[dict[str, Any]], precision: dict[str, Any]) -> None:
         """Under the same conditions the precision stays what it was; under others it is the one that works here."""
         self.elsewhere = elsewhere
-        self.moved = machine.differences(machine.conditions(self.learner.device.type), here)
+        self.moved = machine.differences(self._conditions(), here)
         if self.moved:
             self.elsewhere = [*elsewhere, here]
         else:
             self.precision = Precision(**precision)
             self.evaluator = self.plan.evaluator(self.stream, self.precision.name)
+
+    def _conditions(self) -> dict[str, Any]:
+        return machine.conditions(self.learner.device.type, codec=self.learner.memory.codec_version)
 
     @property
     def _whose(self) -> dict[str, str]:
@@ -197,7 +200,7 @@ def run(spec: RunSpec, root: Path, report: Report = lambda progress: None) -> di
     return whole.record()
 
 
-def environment(device: str = "cpu") -> dict[str, Any]:
+def environment(conditions: dict[str, Any]) -> dict[str, Any]:
     """What the bits of a record depend on, and what tells a reader where it was made."""
     return {
         "holdfast": holdfast.__version__,
@@ -205,5 +208,5 @@ def environment(device: str = "cpu") -> dict[str, Any]:
         "cpu": torch.backends.cpu.get_cpu_capability(),
         "processor": machine.processor(),
         "limits": machine.limits(),
-        **machine.conditions(device),
+        **conditions,
     }

@@ -12,8 +12,9 @@ FIELDS = {
 LATER = {  # what specs had not from the beginning is in `more`; absent, it has this value
     "momentum": ("REAL", 0.0),
     "average": ("REAL", 0.0),
+    "codec": ("TEXT", None),
 }
-KINDS = {**FIELDS, **{name: kind for name, (kind, _) in LATER.items()}, "augment": "BOOLEAN"}
+KINDS = {**FIELDS, **{name: kind for name, (kind, _) in LATER.items()}, "augment": "BOOLEAN", "memory": "MEMORY"}
 SCHEMA = f"""
 CREATE TABLE runs (
     id TEXT PRIMARY KEY,

@@ -1,6 +1,7 @@
 """What a run is: everything that decides its numbers, and nothing else."""
 
 import hashlib
+import reprlib
 import shlex
 import sys
 from collections.abc import Mapping
@@ -9,8 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from holdfast.arguments import DECAYS, LEARNING_RATES, real, whole
-from holdfast.errors import HoldfastError
+from holdfast.arguments import DECAYS, LEARNING_RATES, as_size, bytes_of, real, whole
+from holdfast.errors import HoldfastError, InputError
 from holdfast.runs.earlier import named
 
 
@@ -19,7 +20,7 @@ class RunSpec:
     stream: str
     method: str
     options: Mapping[str, str] = field(default_factory=dict, hash=False)
-    memory: int = 20  # samples a class
+    memory: int | str = 20  # samples a class, or a number of bytes in all: 614kB
     seed: int = 0
     lr: float = 0.1
     augment: bool = False
@@ -30,10 +31,13 @@ class RunSpec:
     probe: tuple[str, ...] = ()  # what is measured beside
     momentum: float = 0.0  # of SGD
     average: float = 0.0  # the decay of the average of the net that answers; 0: the net itself answers
+    codec: str | None = None  # the memory takes the bytes it would take without one, and holds more
 
     def __post_init__(self) -> None:
-        for name in ("memory", "seed", "eval_every"):
+        for name in ("seed", "eval_every"):
             whole(f"--{name.replace('_', '-')}", getattr(self, name))
+        object.__setattr__(self, "memory", _memory(self.memory))
+        object.__setattr__(self, "codec", _codec(self.codec))
         object.__setattr__(self, "probe", tuple(self.probe))  # JSON has lists only
         real("--lr", self.lr, LEARNING_RATES)
         real("--momentum", self.momentum, DECAYS)
@@ -49,6 +53,24 @@ class RunSpec:
     def as_json(self) -> dict[str, Any]:
         """As records have it."""
         return {**asdict(self), "options": named(self.method, self.options)}
+
+
+def _memory(given: object) -> int | str:
+    """The same bytes are the same run, however they are written."""
+    if not isinstance(given, str):
+        return whole("--memory", given)
+    try:
+        return as_size(bytes_of("--memory", given))
+    except InputError:
+        said = f"a number of samples a class, as 20, or of bytes in all, as 614kB or 50MB, not {reprlib.repr(given)}"
+        raise InputError(f"--memory must be {said}") from None
+
+
+def _codec(given: str | None) -> str | None:
+    from holdfast.memory.codecs import find
+
+    codec = find(given)
+    return None if codec is None else codec.name
 
 
 def _mark(method: str) -> str:

@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from holdfast.arguments import as_size, bytes_of
 from holdfast.errors import InputError, UnknownName
 from holdfast.runs import schema
 
@@ -34,9 +35,14 @@ def _number(text: str) -> float:
     return number
 
 
+def _memory(text: str) -> int | str:
+    return int(text) if text.strip().isdigit() else as_size(bytes_of("memory", text))
+
+
 READERS: dict[str, tuple[Callable[[str], Any], str]] = {
     "TEXT": (str, "text"),
     "INTEGER": (int, "a whole number"),
+    "MEMORY": (_memory, "a whole number or a number of bytes"),
     "REAL": (_number, "a number"),
     "BOOLEAN": (lambda text: {"true": True, "1": True, "false": False, "0": False}[text.lower()], "true or false"),
     "JSON": (json.loads, 'written as JSON, {"head":"linear"} or ["drift"]'),
