@@ -228,9 +228,9 @@ def _describe_runs(runs: argparse.ArgumentParser) -> None:
     remove.add_argument("ids", nargs="+", metavar="id", help="a run's id, or the beginning of it")
     export.add_argument("--csv", type=Path, metavar="FILE", help="- is stdout, as for the others")
     export.add_argument("--parquet", type=Path, metavar="FILE")
-    export.add_argument("--json", type=Path, metavar="FILE", help="whole records, for holdfast runs import")
+    export.add_argument("--json", type=Path, metavar="FILE", help="whole records, for import; .gz, .xz: compressed")
     take_in.add_argument("--replace", action="store_true", help="where numbers differ, the imported ones count")
-    take_in.add_argument("files", nargs="+", type=Path, metavar="FILE.json")
+    take_in.add_argument("files", nargs="+", type=Path, metavar="FILE.json", help="also .json.gz, .json.xz")
     export.add_argument("--evaluations", action="store_true", help="one row an evaluation instead of one a run")
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from holdfast.errors import InputError, UnknownName
 from holdfast.report.tables import listing
-from holdfast.runs.exported import difference, read
+from holdfast.runs.exported import difference, packed, read
 from holdfast.runs.store import Record, Store
 from holdfast.storage import files
 
@@ -77,8 +77,7 @@ def export(options: argparse.Namespace) -> int:
     if options.parquet:
         files.output(options.parquet, _parquet(rows))
     if options.json:
-        records = [store.record(row["id"]) for row in runs]
-        files.output(options.json, ("[" + ",\n".join(map(json.dumps, records)) + "]\n").encode())
+        files.output(options.json, packed((store.record(row["id"]) for row in runs), options.json))
     return 0
 
 
