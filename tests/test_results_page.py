@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.commands.main import main, parser
-from holdfast.commands.paper import ARTIFACTS
 from holdfast.measure import metrics
 from holdfast.measure.evaluate import Evaluation
+from holdfast.paper.artifacts import ARTIFACTS
 
 PAGE = Path(__file__).parents[1] / "docs" / "results" / "README.md"
 TEXT = PAGE.read_text()

@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 
 import holdfast
 from holdfast.commands.main import main, parser
-from holdfast.commands.paper import ARTIFACTS
 from holdfast.commands.tune import Search, searches
 from holdfast.datasets import LOADERS
 from holdfast.datasets.base import Dataset, validation_split
 from holdfast.datasets.embedded import fashion
 from holdfast.errors import InputError
+from holdfast.paper.artifacts import ARTIFACTS
 from holdfast.paper.setting import PICKS, HyperParameters, Setting
 from holdfast.runs.spec import RunSpec, code_hash
 from holdfast.runs.store import Store

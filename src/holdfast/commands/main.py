@@ -131,11 +131,13 @@ def _describe_sweep(sweep: argparse.ArgumentParser) -> None:
 
 def _describe_paper(paper: argparse.ArgumentParser) -> None:
     add = paper.add_argument
-    add("names", nargs="+", metavar="NAME", help="T1 to T9, F1 to F10, all, or list")
+    add("names", nargs="*", metavar="NAME", help="T1 to T9, F1 to F10, all; or list, coverage, claims")
     add("--seeds", type=int, default=3, metavar="N", help="seeds 0 to N-1 (default 3; the paper has 10)")
     add("--only", action="append", default=[], metavar="FIELD=VALUE", help="as method=er-ace,memory=20,dataset=cifar10")
     add("--quick", action="store_true", help="a miniature on the embedded data: minutes instead of days")
     add("--estimate", action="store_true", help="say how long it would take here, and do nothing")
+    plan = "do the missing runs that are most worth so many core-hours; with --estimate only say which"
+    add("--plan", type=float, metavar="HOURS", help=plan)
     add("--render", action="store_true", help="run nothing: what is in the store, with the rest as missing")
     add("--tuned", action="store_true", help="with what holdfast tune has chosen, not with the authors' picks")
     _describe_execution(paper)

@@ -11,11 +11,11 @@ from rich import box
 from rich.table import Table
 
 import holdfast
-from holdfast.commands.paper import ARTIFACTS
 from holdfast.commands.run import do_missing, say_what_is_missing, terminal_for
 from holdfast.errors import InputError, UnknownName
 from holdfast.methods import METHODS
 from holdfast.paper import tuned
+from holdfast.paper.artifacts import ARTIFACTS
 from holdfast.paper.setting import PICKS, SAME_PICK_AS, HyperParameters, Setting
 from holdfast.report.statistics import show
 from holdfast.runs.grid import check_number

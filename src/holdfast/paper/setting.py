@@ -1,14 +1,16 @@
 """What the paper's experiments have in common: streams, sizes, hyper-parameters."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
-from holdfast.errors import InputError
+from holdfast import methods
+from holdfast.errors import InputError, UnknownName
 from holdfast.runs.grid import grid
 from holdfast.runs.spec import RunSpec
 from holdfast.runs.store import Record
+from holdfast.streams.named import OPTIONS
 
 TOLD_NO_MEMORY = ("iid", "iid++", "iid-offline", "fine-tuning")
 
@@ -84,9 +86,16 @@ class Setting:
         values = [str(getattr(self, field, "")), options.get(field, "")]
         return [*values, self.name] if field == "method" else values
 
+    def fits(self, wanted: Mapping[str, str]) -> bool:
+        return all(value in self.said(field) for field, value in wanted.items())
+
     def authors_pick(self) -> HyperParameters:
         pick = PICKS[self.dataset].get(SAME_PICK_AS.get(self.name, self.name), OTHERWISE)
-        return HyperParameters(pick.lr[self.augment], pick.options[self.augment])
+        known = methods.find(self.name).__dataclass_fields__  # DER has no β
+        options = filter(None, pick.options[self.augment].split(","))
+        return HyperParameters(
+            pick.lr[self.augment], ",".join(option for option in options if option.partition("=")[0] in known)
+        )
 
     def own_pick(self, picks: Picks) -> HyperParameters | None:
         same = SAME_PICK_AS.get(self.name, self.name)
@@ -119,6 +128,19 @@ def _miniature(setting: Setting, method: str) -> dict[str, object]:
     memory = MEMORY_OF_MINIATURES[setting.memory]
     stream = f"fashion:first=20,tasks={tasks}{extra}"
     return {"stream": stream, "method": method, "memory": memory, "net": "mlp", "eval": "rotating:20"}
+
+
+def only(texts: Sequence[str]) -> dict[str, str]:
+    """field=value,field=value of settings and of their streams."""
+    wanted = {}
+    for item in (item for text in texts for item in text.split(",")):
+        field, equals, value = item.partition("=")
+        if not equals or not value:
+            raise InputError(f"--only {item}: write field=value, as method=er-ace,memory=20")
+        if field not in (known := (*Setting.__dataclass_fields__, *OPTIONS)):
+            raise UnknownName("field", field, known)
+        wanted[field] = value.capitalize() if field == "augment" else value
+    return wanted
 
 
 Found = Callable[[Setting], list[Record]]
