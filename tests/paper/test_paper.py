@@ -86,7 +86,7 @@ WHAT_FIGURES_SHOW = {  # dataset, method, samples a class in memory, augmentatio
     "F5": {("cifar10", method, 20, False) for method in ("er", "er-ace")},
     "F6": {("cifar10", method, memory, True) for method in ("der++", "der++-ace") for memory in (20, 100)},
     "F7": {("cifar10", method, 20, False) for method in ("er", "er-ace", "er-aml", "er-aml:negatives=all")},
-    "F8": {("cifar10", method, 20, False) for method in ("er", "er-ace")},
+    "F8": {("cifar10", method, 20, False) for method in ("er:head=cosine", "er-ace")},
     "F9": {("cifar10", method, 20, False) for method in ("er:head=cosine", "er-ace", "er-aml")},
     "F10": {
         (dataset, method, memory, augment)

@@ -116,7 +116,11 @@ def _describe_run(run: argparse.ArgumentParser) -> None:
     add("--lr", type=float, help="learning rate (default 0.1)")
     add("--augment", action="store_true", help="random crops and flips")
     add("--start", metavar="METHOD", help="learn the first task with this one: several methods from one common model")
-    add("--probe", metavar="NAME,...", help="also measure drift, gradient, alignment, projection, current-task")
+    add(
+        "--probe",
+        metavar="NAME,...",
+        help="also measure drift, gradient, prototype-gradient, alignment, projection, current-task",
+    )
     add("--eval", metavar="MODE", help="exact (default), or rotating:K: 1/K of the test set a time")
     _describe_execution(run)
     run.set_defaults(command=_run)

@@ -56,6 +56,7 @@ PICKS: Mapping[str, Mapping[str, Pick]] = {
 }
 OTHERWISE = Pick((0.01, 0.01))
 SAME_PICK_AS = {"der++-ace": "der++", "der": "der++", "fine-tuning": "er"}
+VALIDATION = "holdout=5"  # of a stream: tested on samples that are withheld from training
 MEMORY_OF_MINIATURES = {0: 0, 5: 1, 20: 2, 50: 3, 100: 4}
 
 

@@ -18,10 +18,10 @@ from holdfast.paper.claims import (
     relative,
     relative_lead,
 )
+from holdfast.paper.setting import VALIDATION
 from holdfast.paper.table import Line, PaperTable
 from holdfast.paper.tables import T1, T2, T3, T4, T5, T6, T7, T8, T9
 
-VALIDATION = "holdout=5"
 BESIDE = PaperTable(
     name="claims",
     title="What claims need beside the tables",
