@@ -11,7 +11,9 @@ from holdfast.paper.coverage import published_cells
 from holdfast.paper.figures import FIGURES
 from holdfast.paper.in_store import InStore
 from holdfast.paper.setting import Setting
+from holdfast.runs.plan import plan
 from holdfast.runs.store import Record, Store
+from holdfast.streams import source
 
 ER, ALL, INCOMING = (Setting(method=method) for method in ("er", "er-aml:negatives=all", "er-aml"))
 
@@ -108,6 +110,20 @@ def test_a_run_that_was_begun_comes_first() -> None:
     last.begun = True
     first = choose(runs, 100, lambda spec: 60.0)[0].wanted
     assert first is last and first.why.startswith("was begun; ")
+
+
+def test_the_command_goes_on_with_what_was_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("holdfast.paper.estimate.Estimates.seconds", lambda self, spec: 60.0)
+    monkeypatch.setenv("COLUMNS", "200")
+    spec = Setting(method="er", memory=50).specs(2, quick=True)[1]
+    (tmp_path / "runs.snapshots").mkdir()
+    (tmp_path / "runs.snapshots" / plan(spec, source(spec.stream, tmp_path)).run).touch()
+    assert main(["paper", "T7", "--quick", "--plan", "0.02", "--estimate", "--out", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert "er, fashion:first=20,tasks=5, M = 3, seed 1" in said
+    assert "was begun; second seed of T7 Acc, forgetting" in said
 
 
 def of_store(folder: Path) -> list[tuple[str, int, int]]:

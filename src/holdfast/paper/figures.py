@@ -29,6 +29,7 @@ FROM_ONE_MODEL, GRADIENTS = (
 )
 AT_A_SWITCH = [Setting(method="er"), Setting(method="er-ace"), Setting(method="er", memory=100)]
 DATASETS = {"cifar10": (5, 20, 50, 100), "cifar100": (20, 50, 100), "mini-imagenet": (20, 50, 100)}
+ROWS = sum(map(len, DATASETS.values()))  # of F10
 COMPARED = ("er", "icarl", "mir", "ss-il", "er-ace", "er-aml")
 POINTS = ("#4c78a8", "#f58518", "#54a24b", "#b279a2")
 
@@ -215,7 +216,11 @@ def f9(figure: Any, found: Found) -> None:
 
 
 def f10(figure: Any, found: Found) -> None:
+    """Without the rows of panels of which nothing is there, unless nothing is there at all."""
     panels = [(dataset, memory) for dataset, memories in DATASETS.items() for memory in memories]
+    shown = [(s.dataset, s.memory) for s in F10.needs if found(s)]
+    panels = [panel for panel in panels if panel in shown] or panels
+    figure.set_size_inches(F10.size[0], F10.size[1] * len(panels) / ROWS)
     grid = figure.subplots(len(panels), 2, squeeze=False, sharex=False)
     for row, (dataset, memory) in zip(grid, panels, strict=True):
         for axes, augment in zip(row, (False, True), strict=True):
@@ -225,6 +230,7 @@ def f10(figure: Any, found: Found) -> None:
                 axes.legend(frameon=False, ncols=2, fontsize=6)
             else:
                 axes.text(0.5, 0.5, "missing", transform=axes.transAxes, ha="center", color="0.5")
+                axes.set(xticks=[])
             axes.set(title=f"{dataset}, M = {memory}{', augmented' if augment else ''}", ylim=(0, 100))
         row[0].set_ylabel("anytime accuracy, %")
 

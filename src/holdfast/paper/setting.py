@@ -128,7 +128,8 @@ def _miniature(setting: Setting, method: str) -> dict[str, object]:
         raise InputError(f"--memory {setting.memory}: there are miniatures with {known} samples a class only")
     memory = MEMORY_OF_MINIATURES[setting.memory]
     stream = f"fashion:first=20,tasks={tasks}{extra}"
-    return {"stream": stream, "method": method, "memory": memory, "net": "mlp", "eval": "rotating:20"}
+    evaluation = "exact" if VALIDATION in setting.stream else "rotating:20"  # of validation samples there are few
+    return {"stream": stream, "method": method, "memory": memory, "net": "mlp", "eval": evaluation}
 
 
 def only(texts: Sequence[str]) -> dict[str, str]:

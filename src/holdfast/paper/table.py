@@ -134,12 +134,7 @@ class PaperTable:
     def markdown(self, cells: Sequence[Cell]) -> str:
         parts = [f"# {self.name}: {self.title}", f"`{self.place}` in the paper. Ours: mean ± standard error (seeds)."]
         for column, shown, rows in self.parts(cells):
-            heads = [part for measure in shown for part in (MEASURES[measure][0], "published", "difference")]
-            lines = [f"| method | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
-            for title, of_row in rows:
-                texts = [part for cell in of_row for part in (_ours(cell), cell.theirs, cell.verdict)]
-                lines.append(f"| {title} | {' | '.join(texts)} |")
-            parts += [f"## {column.title}", "\n".join(lines)]
+            parts += [f"## {column.title}", as_markdown(shown, rows)]
         return "\n\n".join([*parts, *self.notes]) + "\n"
 
     def _shown(self, column: Line, cells: Sequence[Cell]) -> list[str]:
@@ -157,6 +152,16 @@ class PaperTable:
         if self.best_of_augmentation and "augment" not in fields:
             return [Setting(**fields, augment=augment) for augment in (False, True)]
         return [Setting(**fields)]
+
+
+def as_markdown(measures: Sequence[str], rows: Sequence[tuple[str, list[Cell]]]) -> str:
+    """A column of the paper's table."""
+    heads = [part for measure in measures for part in (MEASURES[measure][0], "published", "difference")]
+    lines = [f"| method | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
+    for title, of_row in rows:
+        texts = [part for cell in of_row for part in (_ours(cell), cell.theirs, cell.verdict)]
+        lines.append(f"| {title} | {' | '.join(texts)} |")
+    return "\n".join(lines)
 
 
 def _at(cells: Sequence[Cell], row: Line, column: Line, measure: str) -> Cell:
