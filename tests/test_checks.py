@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from holdfast import ER, ERACE, ERAML, SSIL, Batch, Method, Reservoir, checks
+from holdfast import ER, ERACE, ERAML, SSIL, Batch, ICaRL, Method, Reservoir, checks
 from holdfast.commands.main import main
 from holdfast.learner import learner as learner_module
 from holdfast.memory import Memory
@@ -27,7 +27,8 @@ VARIANTS: dict[str, Method] = {
     "er-ace:compete=batch+unseen": ERACE(compete="batch+unseen"),
     "er-aml:loss=triplet": ERAML(metric="triplet", negatives="all"),
     "er-aml:fetch=incoming-first": ERAML(fetch="incoming-first"),
-    "ss-il:distil=true": SSIL(distil=True),
+    "ss-il:distil=rehearsal": SSIL(distil="rehearsal"),
+    "icarl:distil=false": ICaRL(distil=False),
 }
 
 

@@ -1,5 +1,6 @@
 import errno
 import hashlib
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from PIL import Image
 
 import holdfast
 from holdfast.commands.main import main
-from holdfast.datasets import Dataset, fingerprint, get, listing, load, mini_imagenet
+from holdfast.datasets import Dataset, get, listing, load, mini_imagenet
 from holdfast.datasets.folder import pixels
 from holdfast.errors import DataError
 from holdfast.streams import named
@@ -94,20 +95,45 @@ def test_class_folders_come_sorted(folders: Path, root: Path) -> None:
 
 
 def test_class_folders_may_lie_in_the_parts_of_the_split(folders: Path, tmp_path: Path) -> None:
+    """The classes of train come first, as in the lists, and none is in two parts: the first images are for the test."""
     flat = brought(folders, tmp_path / "one")
     nested = brought(class_folders(tmp_path / "nested", ["val", "train", "test", "train"]), tmp_path / "two")
-    assert nested.classes == flat.classes
-    assert fingerprint(nested) == fingerprint(flat)
+    assert nested.classes == ("n01", "n03", "n00", "n02")
+    assert painted(nested.test_x) == [(label, image) for label in (1, 3, 0, 2) for image in (0, 1, 2)]
+    assert sorted(painted(nested.train_x)) == sorted(painted(flat.train_x))
 
 
-def test_a_class_may_be_spread_over_the_parts(folders: Path, tmp_path: Path) -> None:
-    flat = brought(folders, tmp_path / "one")
-    spread = class_folders(tmp_path / "spread", ["train"] * CLASSES)
-    for path in [*spread.rglob("*5.png"), *spread.rglob("*2.jpg")]:
-        there = spread / "test" / path.parent.name
-        there.mkdir(parents=True, exist_ok=True)
-        path.rename(there / path.name)
-    assert fingerprint(brought(spread, tmp_path / "two")) == fingerprint(flat)
+def split_folders(source: Path, images: dict[str, tuple[int, ...]]) -> Path:
+    """Each class in each part, with these images of it."""
+    for part, numbers in images.items():
+        for label in range(CLASSES):
+            for image in numbers:
+                paint(source / part / NAMES[label] / filename(label, image), label, image)
+    return source
+
+
+@pytest.mark.parametrize(
+    "images",
+    [
+        {"train": (0, 1, 2, 3, 5, 6, 7, 8, 10), "val": (4, 9, 11)},
+        {"train": (0, 1, 2, 3, 5, 6, 7, 8, 10), "test": (4, 9, 11)},
+        {"train": (0, 1, 2, 3, 5, 6), "val": (7, 8, 10), "test": (4, 9, 11)},
+    ],
+    ids=", ".join,
+)
+def test_a_split_into_train_and_test_is_respected(images: dict[str, tuple[int, ...]], tmp_path: Path) -> None:
+    """What is in val is for the test, unless there is something in test."""
+    dataset = brought(split_folders(tmp_path / "split", images), tmp_path / "root")
+    assert dataset.classes == NAMES
+    assert painted(dataset.test_x) == [(label, image) for label in range(4) for image in (4, 9, 11)]
+    assert painted(dataset.train_x) == [(label, image) for label in range(4) for image in (0, 1, 2, 3, 5, 6, 7, 8, 10)]
+
+
+def test_a_split_with_too_much_in_one_part_is_refused(tmp_path: Path, root: Path) -> None:
+    source = split_folders(tmp_path / "split", {"train": tuple(range(8)), "val": (8, 9, 10, 11)})
+    with pytest.raises(DataError, match="has 8 images to train on and 4 in val/, where 9 and 3 are right"):
+        get.get("mini-imagenet", root, source)
+    assert nothing_half_written(root)
 
 
 def test_the_usual_form_of_a_list_is_taken(lists: Path, root: Path) -> None:
@@ -129,6 +155,30 @@ def test_the_real_number_of_classes(root: Path, tmp_path: Path, monkeypatch: pyt
     assert dataset.classes == tuple(names)
     assert dataset.train_x[:, 0, 0, 0].tolist() == dataset.train_y.tolist() == np.repeat(range(100), 2).tolist()
     assert [len(task) for task in named("mini-imagenet", root).tasks] == [5] * 20
+
+
+@pytest.mark.parametrize("form", ["class folders", "folders of the few-shot split", "split", "lists"])
+def test_its_own_classes_have_one_order_whatever_they_come_from(
+    form: str, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mini_imagenet, "LAYOUT", mini_imagenet.Layout(train=1, test=1, side=4))
+    text = (Path(mini_imagenet.__file__).parent / "mini_imagenet_classes.txt").read_text()
+    names = [word for word in text.split() if re.fullmatch(r"n\d{8}", word)]
+    assert len(set(names)) == 100 and all(part == sorted(part) for part in (names[:64], names[64:80], names[80:]))
+    source, lines = tmp_path / "source", {"train": "filename,label\n"}
+    for name in sorted(names, reverse=True):
+        few_shot = "train" if name in names[:64] else "val" if name in names[64:80] else "test"
+        for part, image in (("train", f"{name}1.png"), ("val", f"{name}2.png")):
+            folder = {"class folders": name, "split": f"{part}/{name}", "lists": "images"}.get(
+                form, f"{few_shot}/{name}"
+            )
+            (source / folder).mkdir(parents=True, exist_ok=True)
+            Image.new("RGB", (4, 4)).save(source / folder / image)
+            lines["train"] += f"{image},{name}\n"
+    if form == "lists":
+        for part in ("train", "val", "test"):
+            (source / f"{part}.csv").write_text(lines.get(part, "filename,label\n"))
+    assert brought(source, root).classes == tuple(names)
 
 
 def test_the_dataset_as_published() -> None:

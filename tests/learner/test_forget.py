@@ -30,7 +30,9 @@ def taught(method: Method, **settings: Any) -> Learner:
     return learner
 
 
-@pytest.mark.parametrize("method", [ERACE(), ER(), DER(), ICaRL(), SSIL(distil=True), SCR(), GDumb(rounds=2)])
+@pytest.mark.parametrize(
+    "method", [ERACE(), ER(), DER(), ICaRL(), SSIL(distil="incoming+rehearsal"), SCR(), GDumb(rounds=2)]
+)
 def test_a_forgotten_class_is_held_nowhere_and_never_answered(method: Method, tmp_path: Path) -> None:
     learner = taught(method)
     held = learner.memory.count(1)

@@ -64,20 +64,29 @@ def test_positives_share_the_class_and_negatives_do_not(
             negative_classes.add(label_of(negative, stored))
             if fetch == "incoming-first":
                 assert (positive < 100) == (Y[anchor] != 2)
-                assert negative < 100
-    expected = {0, 1, 2, 3, 4} if (negatives, fetch) == ("all", "anywhere") else {0, 1, 2}
-    assert negative_classes == expected
+                assert negative < 100 or negatives == "all"
+    assert negative_classes == ({0, 1, 2, 3, 4} if negatives == "all" else {0, 1, 2})
 
 
-def test_draws_are_uniform_over_incoming_and_memory() -> None:
+@pytest.mark.parametrize(
+    ("method", "from_batch_first", "negative_classes"),
+    [(ERAML(), False, {0, 1, 2}), (ERAML(negatives="all", fetch="incoming-first"), True, {0, 1, 2, 3, 4})],
+    ids=["the method", "all negatives, incoming first"],
+)
+def test_draws_are_uniform_over_incoming_and_memory(
+    method: ERAML, from_batch_first: bool, negative_classes: set[int]
+) -> None:
+    """Of all negatives none comes first: those in the batch would be of its classes only."""
     stored = [0, 1, 1, 3, 2, 0, 4]
-    draws = [t for seed in range(3000) for t in fetched(ERAML(), memory_of(stored), seed)]
+    draws = [t for seed in range(3000) for t in fetched(method, memory_of(stored), seed)]
     for anchor in range(6):
         positives = Counter(p for a, p, _ in draws if a == anchor)
         negatives = Counter(n for a, _, n in draws if a == anchor)
         everyone = [*range(6), *range(100, 107)]
         allowed_p = [s for s in everyone if s != anchor and label_of(s, stored) == Y[anchor]]
-        allowed_n = [s for s in everyone if label_of(s, stored) in {0, 1, 2} - {Y[anchor]}]
+        if from_batch_first:
+            allowed_p = [s for s in allowed_p if s < 6] or allowed_p
+        allowed_n = [s for s in everyone if label_of(s, stored) in negative_classes - {Y[anchor]}]
         for counts, allowed in ((positives, allowed_p), (negatives, allowed_n)):
             assert set(counts) == set(allowed)
             if len(allowed) > 1:
@@ -97,6 +106,14 @@ def test_how_many_images_are_forwarded(fetch: Literal["anywhere", "incoming-firs
     assert len(pairs.x) == (20 if fetch == "anywhere" else 0)
 
 
+def test_negatives_from_the_batch_are_not_forwarded_again() -> None:
+    new, method = batch_of([0, 1] * 5), ERAML(negatives="all", fetch="incoming-first")
+    pairs = method.recall(Net(mlp((4,)), CosineHead()), new, memory_of([2, 3] * 5), np.random.default_rng(0))["pairs"]
+    from_memory = pairs.extra["negative"] >= len(new)
+    assert 0 < from_memory.sum() < 10
+    assert len(pairs.x) == from_memory.sum() and pairs.y.ge(2).all()
+
+
 def unit(vector: list[float]) -> list[float]:
     return [v / math.hypot(*vector) for v in vector]
 
@@ -105,11 +122,15 @@ def cosine(a: list[float], b: list[float]) -> float:
     return sum(x * y for x, y in zip(unit(a), unit(b), strict=True))
 
 
-def reference_supcon(f: Any, anchors: list[int], candidates: list[int], y: list[int], tau: float) -> float:
+def reference_supcon(
+    f: Any, anchors: list[int], candidates: list[int], y: list[int], *, tau: float, x: Tensor, own: bool
+) -> float:
+    """`own`: samples that equal the anchor count, too."""
     total = 0.0
     for a in anchors:
-        denominator = sum(math.exp(cosine(f[c], f[a]) / tau) for c in candidates)
-        positives = [c for c in candidates if y[c] == y[a]]
+        counting = [c for c in candidates if own or not torch.equal(x[c], x[a])]
+        denominator = sum(math.exp(cosine(f[c], f[a]) / tau) for c in counting)
+        positives = [c for c in counting if y[c] == y[a]]
         total -= sum(math.log(math.exp(cosine(f[p], f[a]) / tau) / denominator) for p in positives) / len(positives)
     return total / len(anchors)
 
@@ -123,10 +144,11 @@ def reference_triplet(f: Any, anchors: list[int], positives: list[int], negative
 
 
 @pytest.mark.parametrize(
-    ("metric", "fetch"), list(itertools.product(["supcon", "triplet"], ["anywhere", "incoming-first"]))
+    ("metric", "fetch", "positives"),
+    list(itertools.product(["supcon", "triplet"], ["anywhere", "incoming-first"], ["others", "released"])),
 )
-def test_loss_against_plain_loops(metric: Any, fetch: Any) -> None:
-    method = ERAML(metric=metric, fetch=fetch, temperature=0.2, margin=0.2)
+def test_loss_against_plain_loops(metric: Any, fetch: Any, positives: Any) -> None:
+    method = ERAML(metric=metric, fetch=fetch, positives=positives, temperature=0.2, margin=0.2)
     net = Net(mlp((4,), width=6), CosineHead()).double()
     net.head.grow(4, 4, 6, torch.optim.SGD(net.parameters(), lr=0.1))
     new = Batch(torch.randn(6, 4, generator=torch.Generator().manual_seed(0)).double(), torch.tensor(Y))
@@ -138,11 +160,13 @@ def test_loss_against_plain_loops(metric: Any, fetch: Any) -> None:
     recalled = method.recall(net, new, memory, np.random.default_rng(3))
     old, pairs = recalled["old"], recalled["pairs"]
 
-    features = net.features(torch.cat([new.x, pairs.x])).tolist()
+    forwarded = torch.cat([new.x, pairs.x])
+    features = net.features(forwarded).tolist()
     labels = torch.cat([new.y, pairs.y]).tolist()
     where = [pairs.extra[name].tolist() for name in ("anchor", "positive", "negative")]
     if metric == "supcon":
-        incoming = 0.2 / 0.07 * reference_supcon(features, where[0], where[1] + where[2], labels, 0.2)
+        own, candidates = positives == "released", where[1] + where[2]
+        incoming = 0.2 / 0.07 * reference_supcon(features, where[0], candidates, labels, tau=0.2, x=forwarded, own=own)
     else:
         incoming = 2 * reference_triplet(features, where[0], where[1], where[2], 0.2)
     prototypes = net.head.weight.tolist()
@@ -151,6 +175,22 @@ def test_loss_against_plain_loops(metric: Any, fetch: Any) -> None:
         logits = [cosine(f, w) / 0.1 for w in prototypes]
         replay += (math.log(sum(map(math.exp, logits))) - logits[label]) / len(old)
     assert method.loss(net, new, **recalled).item() == pytest.approx(incoming + replay, abs=1e-6)
+
+
+@pytest.mark.parametrize("fetch", ["anywhere", "incoming-first"])
+def test_a_sample_is_not_its_own_positive(fetch: Any) -> None:
+    """Two samples of a class fetch each other, so each is among what was fetched for the batch."""
+    net = Net(mlp((4,), width=6), CosineHead()).double()
+    new = Batch(torch.randn(3, 4, generator=torch.Generator().manual_seed(0)).double(), torch.tensor([0, 0, 1]))
+    losses = []
+    for method in (ERAML(fetch=fetch, weight=1.0), ERAML(fetch=fetch, weight=1.0, positives="released")):
+        recalled = method.recall(net, new, Reservoir(10), np.random.default_rng(0))
+        losses.append(method.loss(net, new, **recalled).item())
+    f = net.features(new.x).tolist()
+    near = [[math.exp(cosine(f[a], f[b]) / 0.2) for b in range(3)] for a in range(3)]
+    others = [-math.log(near[a][b] / (near[a][b] + 2 * near[a][2])) for a, b in ((0, 1), (1, 0))]
+    assert losses[0] == pytest.approx(sum(others) / 2, abs=1e-6)
+    assert abs(losses[1] - losses[0]) > 0.01
 
 
 def test_without_any_pair_the_incoming_loss_is_zero_and_the_step_still_counts() -> None:

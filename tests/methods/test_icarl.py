@@ -60,6 +60,21 @@ def test_loss_and_gradient_against_plain_loops(known: int) -> None:
         assert torch.allclose(gradient(loss, net), gradient(expected, net), atol=1e-9)
 
 
+def test_without_distillation_replayed_samples_have_their_labels() -> None:
+    net, old, new = net_of(5, seed=1), batch_of([0, 1, 1, 2], 1), batch_of([3, 4, 3], 0, Task(1, (0, 3)))
+    loss = ICaRL(distil=False).loss(net, new, old)
+    expected = expected_loss(net, new) + expected_loss(net, old)
+    assert loss.item() == pytest.approx(expected.item(), abs=1e-6)
+    assert torch.allclose(gradient(loss, net), gradient(expected, net), atol=1e-9)
+
+
+def test_without_distillation_there_is_no_teacher() -> None:
+    learner = learner_of(ICaRL(distil=False))
+    learner.observe(samples(4, 0), [0, 1, 0, 1], task=0)
+    learner.observe(samples(4, 1), [2, 3, 2, 3], task=1)
+    assert learner.task is not None and learner.task.start == 2 and learner.task.teacher is None
+
+
 def test_the_loss_is_a_sum_over_classes_and_a_mean_over_samples() -> None:
     net = net_of(5)
     with torch.no_grad():

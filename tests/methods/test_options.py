@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pytest
 
-from holdfast import DER, ER, ERACE, ERAML, MIR, SCR, SSIL, GDumb, IIDOffline, Learner, Method, mlp
+from holdfast import DER, ER, ERACE, ERAML, MIR, SCR, SSIL, GDumb, ICaRL, IIDOffline, Learner, Method, mlp
 from holdfast.errors import InputError
 from holdfast.methods import METHODS, make
 
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
         (ERAML, {"weight": "x"}, "weight must be a number of 0 or more"),
         (DER, {"alpha": -1.0}, "alpha"),
         (MIR, {"candidates": -5}, "candidates"),
-        (SSIL, {"distil": "yes"}, "distil must be True or False, not 'yes'"),
+        (ICaRL, {"distil": "yes"}, "distil must be True or False, not 'yes'"),
+        (SSIL, {"distil": True}, "there are False, rehearsal, incoming"),
         (SCR, {"views": 3}, "unknown value of SCR: views '3': there are 1, 2"),
         (SCR, {"views": True}, "views"),
         (GDumb, {"batch": 0}, "batch must be a whole number of 1 or more"),

@@ -34,7 +34,7 @@ METHODS = [
     DERPlusPlus(),
     MIR(),
     ICaRL(),
-    SSIL(distil=True),
+    SSIL(distil="incoming+rehearsal"),
     GDumb(rounds=2, batch=1),
     AGEM(),
     SCR(),

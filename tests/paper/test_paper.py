@@ -5,12 +5,15 @@ import json
 import os
 import re
 import shutil
+import tomllib
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
+from holdfast import methods, paper
 from holdfast.commands.main import main
 from holdfast.paper.artifacts import ARTIFACTS
 from holdfast.paper.figures import FIGURES
@@ -20,6 +23,7 @@ from holdfast.paper.sections import by_seed
 from holdfast.paper.setting import Setting
 from holdfast.paper.tables import TABLES
 from holdfast.report.statistics import paired
+from holdfast.runs.spec import parse_method
 from holdfast.runs.store import Record, Store
 
 
@@ -246,6 +250,51 @@ def test_hyper_parameters_are_the_papers_picks() -> None:
         assert (str(spec.lr), spec.options.get("temperature")) == (lr, temperature)
     (spec,) = Setting(dataset="cifar100", method="der++", augment=True).specs(1)
     assert (spec.options, spec.lr) == ({"alpha": "0.25", "beta": "1.0"}, 0.01)
+
+
+@pytest.mark.parametrize(
+    ("method", "memory", "augment", "text", "released"),
+    [
+        ("er-ace", 20, False, (0.1, {}), (0.01, {})),
+        ("er-ace", 20, True, (0.01, {}), (0.1, {})),
+        ("er-aml", 20, True, (0.1, {"temperature": "0.1"}), (0.01, {"temperature": "0.3"})),
+        ("der++", 100, True, (0.01, {"alpha": "0.75", "beta": "1.0"}), (0.01, {"alpha": "0.25", "beta": "1.0"})),
+        ("der++-ace", 100, True, (0.01, {"alpha": "0.75", "beta": "1.0"}), (0.01, {"alpha": "0.25", "beta": "1.0"})),
+        ("er", 5, False, (0.1, {}), (0.1, {})),
+        ("iid", 0, False, (0.01, {}), (0.01, {})),
+        ("fine-tuning", 0, False, (0.1, {}), (0.1, {})),
+    ],
+)
+def test_the_released_code_picks_for_each_size_of_memory(
+    method: str, memory: int, augment: bool, text: tuple[float, Any], released: tuple[float, Any]
+) -> None:
+    setting = Setting(method=method, memory=memory, augment=augment)
+    for whose, expected in (("text", text), ("released", released)):
+        (spec,) = setting.specs(1, whose=whose)  # type: ignore[arg-type]
+        assert (spec.lr, spec.options) == expected
+
+
+def test_every_pick_can_be_run() -> None:
+    """And the search has one for every cell of T1 and T2 whose method has a memory."""
+    picks = tomllib.loads((Path(paper.__file__).parent / "picks.toml").read_text())
+    for of_text, released in zip(picks["text"].values(), picks["released"].values(), strict=True):
+        by_memory = [(method, both) for method, sizes in released.items() for both in sizes.values()]
+        for method, both in [*of_text.items(), *by_memory]:
+            assert len(both) == 2 and all(pick["lr"] in (0.1, 0.01, 0.001) for pick in both)
+            assert all(methods.make(*parse_method(f"{method}:{pick['options']}")) for pick in both if "options" in pick)
+    for setting in [*TABLES["T1"].settings(), *TABLES["T2"].settings()]:
+        if setting.memory and setting.name != "gdumb":
+            assert str(setting.memory) in picks["released"][setting.dataset][setting.name]
+
+
+def test_tables_say_whose_hyper_parameters_they_have(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Store(tmp_path / "runs.sqlite").open()
+    command = ["paper", "T1", "--render", "--out", str(tmp_path)]
+    assert main(command) == 0 and main([*command, "--picks", "released"]) == 0
+    text, released = ((tmp_path / "paper" / f"T1{more}.md").read_text() for more in ("", "-released"))
+    assert "the best on average over M" in text and "for each M" not in text
+    assert "for each M, as the released code loads them" in released
+    assert "for each M, as the released code loads them" in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_store_that_was_only_just_made_is_gone_on_with(tmp_path: Path) -> None:

@@ -18,13 +18,14 @@ from hypothesis import strategies as st
 
 import holdfast
 from holdfast.commands.main import main, parser
-from holdfast.commands.tune import Search, searches
+from holdfast.commands.tune import MEMORY, Search, searches
 from holdfast.datasets import LOADERS
 from holdfast.datasets.base import Dataset, validation_split
 from holdfast.datasets.embedded import fashion
 from holdfast.errors import InputError
 from holdfast.paper.artifacts import ARTIFACTS
-from holdfast.paper.setting import PICKS, HyperParameters, Setting
+from holdfast.paper.picks import HyperParameters
+from holdfast.paper.setting import Setting
 from holdfast.runs.spec import RunSpec, code_hash
 from holdfast.runs.store import Store
 from holdfast.runs.sweep import Sweep
@@ -84,7 +85,7 @@ def test_the_grid_is_the_papers() -> None:
 
     assert tried("er") == [HyperParameters(lr) for lr in (0.1, 0.01, 0.001)]
     assert len(tried("der++")) == len(set(tried("der++"))) == 27
-    assert {pick.options for pick in tried("ss-il")} == {"distil=true", "distil=false"}
+    assert {pick.options for pick in tried("ss-il")} == {"distil=rehearsal", "distil=false"}
     assert {pick.options for pick in tried("er-aml")} == {"temperature=0.1", "temperature=0.2"}
     assert HyperParameters(0.01, "alpha=0.75,beta=1.0") in tried("der++"), "the authors' pick"
 
@@ -330,7 +331,7 @@ def test_a_miniature_tunes_miniatures_only(tmp_path: Path, tune: Tune, capsys: p
 
 def test_by_default_all_methods_of_the_paper_are_tuned() -> None:
     settings = [setting for artifact in ARTIFACTS.values() for setting in artifact.settings()]
-    commands = [["tune", "--dataset", dataset, *more] for dataset in PICKS for more in ([], ["--augment"])]
+    commands = [["tune", "--dataset", dataset, *more] for dataset in MEMORY for more in ([], ["--augment"])]
     searched = [search for command in commands for search in searches(parser().parse_args(command))]
     picks = {(search.dataset, search.method, search.augment): HyperParameters(0.1) for search in searched}
     assert len(picks) == len(searched)

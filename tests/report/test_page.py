@@ -9,7 +9,8 @@ import pytest
 
 from holdfast.commands.main import main
 from holdfast.paper import tuned
-from holdfast.paper.setting import HyperParameters, Setting
+from holdfast.paper.picks import HyperParameters
+from holdfast.paper.setting import Setting
 from holdfast.runs.store import Store
 from tests.report.browser import Browser, chromium
 
@@ -63,11 +64,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _pretend(store: Store) -> None:
-    """Two seeds of ER as T7 has it, and one of ER-AML as it was tuned, on data that are not on this disk."""
+    """On data that are not on this disk: two seeds of ER as T7 has it, one of ER-AML as it was tuned, and one of
+    ER-ACE with what the released code picks for M = 20."""
     record = store.record(store.rows()[0]["id"])
     specs = Setting(method="er", memory=20).specs(2)
     specs += Setting(method="er-aml", memory=20).specs(1, picks={("cifar10", "er-aml", False): TUNED})
-    for number, (spec, acc) in enumerate(zip(specs, (0.265, 0.269, 0.5), strict=True)):
+    specs += Setting(method="er-ace", memory=20).specs(1, whose="released")
+    for number, (spec, acc) in enumerate(zip(specs, (0.265, 0.269, 0.5, 0.437), strict=True)):
         store.keep(f"cafe{number}", {**record, **spec.as_json(), "title": spec.title, "acc": acc})
 
 
@@ -120,6 +123,17 @@ def test_runs_with_tuned_hyper_parameters_have_tables_of_their_own(page: Path, b
     assert "tuned picks, from tuned.json" in browser.run("document.querySelector('#T7-tuned-miniature').textContent")
     assert "50.0" in browser.run("document.querySelector('#T7-tuned').textContent")
     assert "er-aml" not in browser.run("document.querySelector('#settings').textContent")
+
+
+def test_so_have_those_with_what_the_released_code_picks(page: Path, browser: Browser) -> None:
+    browser.open(page)
+    assert browser.run("[...document.querySelectorAll('#T1-released .badge')].map(each => each.textContent)") == [
+        "released"
+    ]
+    shown = browser.run("document.querySelector('#T1-released').textContent")
+    assert "43.7" in shown and "as the released code loads them" in shown
+    assert "43.7" not in browser.run("document.querySelector('#T1').textContent")
+    assert "43.7" not in browser.run("document.querySelector('#settings').textContent")
 
 
 def test_miniatures_are_marked_and_not_compared(page: Path, browser: Browser) -> None:

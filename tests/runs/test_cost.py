@@ -8,7 +8,13 @@ from holdfast.methods import METHODS
 from holdfast.runs.run import run
 from holdfast.runs.spec import RunSpec, parse_method
 
-OPTIONS = ["er-aml:fetch=incoming-first", "ss-il:distil=true", "gdumb:query=retrain,rounds=4", "scr:views=1"]
+OPTIONS = [
+    "er-aml:fetch=incoming-first",
+    "ss-il:distil=rehearsal",
+    "icarl:distil=false",
+    "gdumb:query=retrain,rounds=4",
+    "scr:views=1",
+]
 
 
 @pytest.mark.parametrize("method", [*(name for name in METHODS if name != "gdumb"), "gdumb:rounds=4", *OPTIONS])
@@ -19,6 +25,15 @@ def test_what_a_run_would_cost_is_what_it_costs(method: str, npz: str, tmp_path:
     assert {**ledger.macs, "evaluation": 0} == {**record["macs"], "evaluation": 0}
     assert ledger.train_macs == record["train_macs"] > 0
     assert ledger.mean_bytes == record["memory_bytes"]
+
+
+@pytest.mark.parametrize("changes", [{"stream": ":rehearsal=balanced"}, {"start": "fine-tuning"}])
+def test_tasks_in_which_the_learner_is_another_cost_what_they_cost(
+    changes: dict[str, str], npz: str, tmp_path: Path
+) -> None:
+    stream = npz + changes.pop("stream", "")
+    spec = RunSpec(stream=stream, method="er", memory=4, lr=0.001, **changes)  # type: ignore[arg-type]
+    assert estimate(spec, tmp_path).train_macs == run(spec, tmp_path)["train_macs"]
 
 
 def test_published_and_true_parts_of_a_step(npz: str, tmp_path: Path) -> None:

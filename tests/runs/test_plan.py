@@ -61,6 +61,36 @@ def test_everything_that_decides_the_numbers_counts(npz: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
+    ("method", "options", "stream", "run"),
+    [
+        ("er", {}, "fashion:first=2", "5bfab8a4eb3d7046"),
+        ("er-ace", {"compete": "batch+unseen"}, "fashion:first=2", "3fc9f11c5b0fc5d5"),
+        ("der++", {"alpha": "0.1"}, "fashion:first=2,rehearsal=balanced", "3e0b32b4f4442ab7"),
+        ("icarl", {}, "fashion:first=2", "4e15dad750cf4d94"),
+        ("ss-il", {}, "fashion:first=2", "4f75b5d47b73b6a2"),
+        ("ss-il", {"distil": "incoming+rehearsal"}, "fashion:first=2", "848a2edc34076b9b"),
+        ("mir", {}, "fashion:first=2", "3130b8514bb15ef6"),
+        ("gdumb", {"rounds": "2"}, "fashion:first=2", "4057bc449d790b36"),
+        (
+            *("er-aml", {"temperature": "0.1", "fetch": "incoming-first", "positives": "released"}),
+            *("fashion:first=2", "4b2db6bf197b34b3"),
+        ),
+    ],
+)
+def test_a_run_keeps_its_id_from_version_to_version(
+    method: str, options: dict[str, str], stream: str, run: str, tmp_path: Path
+) -> None:
+    """Of ER-AML, that of the only positives it had at first; of SS-IL, that of what was distil=true."""
+    assert id_of(RunSpec(stream=stream, method=method, options=options), tmp_path) == run
+
+
+def test_what_came_to_be_the_default_later_is_another_run(npz: str, tmp_path: Path) -> None:
+    now, then = (RunSpec(stream=npz, method="er-aml", options=o) for o in ({}, {"positives": "released"}))
+    assert id_of(now, tmp_path) != id_of(then, tmp_path)
+    assert id_of(replace(now, options={"positives": "others"}), tmp_path) == id_of(now, tmp_path)
+
+
+@pytest.mark.parametrize(
     ("start", "method"), [("der", "er"), ("er", "der++"), ("gdumb", "der"), ("der++:beta=2", "mir")]
 )
 def test_a_common_start_takes_methods_that_keep_the_same_beside_samples(

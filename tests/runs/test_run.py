@@ -1,11 +1,15 @@
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from holdfast.runs.run import Progress, run
+from holdfast import Batch, Memory
+from holdfast.runs.plan import plan
+from holdfast.runs.run import Progress, Run, run
 from holdfast.runs.spec import RunSpec
+from holdfast.streams import source
 
 
 def test_a_record_tells_everything(npz: str, tmp_path: Path) -> None:
@@ -27,6 +31,30 @@ def test_a_record_tells_everything(npz: str, tmp_path: Path) -> None:
     )
     assert set(wanted.split()) <= set(record)
     json.dumps(record)
+
+
+@pytest.mark.parametrize("method", ["er", "der++", "er-aml", "a-gem", "ss-il"])
+def test_balanced_rehearsal_gives_every_task_so_far_the_same_share(
+    method: str, npz: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of earlier tasks as many as are incoming each, and none of the present one, whether the method is told or not."""
+    draw, drawn = Memory.sample, []
+
+    def spied(self: Memory, *arguments: Any, **options: Any) -> Batch | None:
+        drawn.append(draw(self, *arguments, **options))
+        return drawn[-1]
+
+    monkeypatch.setattr(Memory, "sample", spied)
+    spec = RunSpec(stream=f"{npz}:batch=10,rehearsal=balanced", method=method, memory=20, lr=0.001)
+    whole = Run(plan(spec, source(spec.stream, tmp_path)))
+    while not whole.done:
+        task = int(whole.stream.batch_task[whole.learner.step])
+        drawn.clear()
+        whole.advance()
+        for batch in drawn:
+            assert (0 if batch is None else len(batch)) == 10 * task
+            assert batch is None or batch.y.max() < 2 * task
+        assert drawn
 
 
 def test_how_often_one_evaluates_does_not_change_the_weights(npz: str, tmp_path: Path) -> None:

@@ -16,8 +16,9 @@ import pytest
 import torch
 from torch import nn
 
-from holdfast import ER, ERACE, Learner, Reservoir, crop_and_flip, mlp, small_cnn
+from holdfast import ER, ERACE, ERAML, Learner, Reservoir, crop_and_flip, mlp, small_cnn
 from holdfast.errors import CheckpointError
+from holdfast.learner.state import pack
 
 X = np.random.default_rng(0).standard_normal((6, 4)).astype(np.float32)
 
@@ -290,3 +291,18 @@ def test_an_augmentation_without_a_name(file: Path) -> None:
     with pytest.raises(CheckpointError, match=r"pass it, load.path, augment="):
         Learner.load(file)
     assert Learner.load(file, augment=less).state_hash() == learner.state_hash()
+
+
+def test_a_file_from_before_there_was_an_option_holds_what_was_done_then(file: Path) -> None:
+    """It does not name the option, and neither does one that is written now: they are the same to the bit."""
+    then = Learner(mlp((4,), width=8), ERAML(positives="released"), memory=20)
+    then.observe(X, list("aabbcc"))
+    then.save(file)
+    assert "positives" not in pack(then)[1]["method"]["options"]
+    assert Learner.load(file).method == ERAML(positives="released")
+    assert Learner.load(file, method=ERAML(positives="released")).state_hash() == then.state_hash()
+    with pytest.raises(CheckpointError, match=r"'positives': 'others'.* here and .*'positives': 'released'"):
+        Learner.load(file, method=ERAML())
+    now = Learner(mlp((4,), width=8), ERAML(), memory=20)
+    now.save(file)
+    assert Learner.load(file).method == ERAML()

@@ -45,6 +45,7 @@ def estimate(spec: RunSpec, root: Path, advance: Callable[[], None] = lambda: No
     query_costs: dict[tuple[int, int], int] = {}
     for i in range(len(stream)):
         x, y, task = stream.batch(i)
+        planned.enter(task, learner, stream)
         with ledger.watch("training"):
             learner.observe(x, y, task=task)
         if evaluator.due(learner.step):

@@ -143,6 +143,8 @@ def _describe_paper(paper: argparse.ArgumentParser) -> None:
     plan = "do the missing runs that are most worth so many core-hours; with --estimate only say which"
     add("--plan", type=float, metavar="HOURS", help=plan)
     add("--render", action="store_true", help="run nothing: what is in the store, with the rest as missing")
+    picks = "the authors' hyper-parameters: as the text has them, or by M as the released code does (default text)"
+    add("--picks", choices=("text", "released"), default="text", help=picks)
     add("--tuned", action="store_true", help="with what holdfast tune has chosen, not with the authors' picks")
     _describe_execution(paper)
     paper.set_defaults(command=_paper)

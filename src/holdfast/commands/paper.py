@@ -17,7 +17,8 @@ from holdfast.paper import tuned
 from holdfast.paper.artifacts import ARTIFACTS, badges
 from holdfast.paper.estimate import estimate
 from holdfast.paper.figure import PaperFigure
-from holdfast.paper.setting import Picks, Setting, only
+from holdfast.paper.picks import NOTES, Picks
+from holdfast.paper.setting import Setting, only
 from holdfast.paper.standing import carry_out_plan, show_claims, show_coverage
 from holdfast.paper.table import PaperTable
 from holdfast.runs.grid import check_number
@@ -45,7 +46,8 @@ def paper(options: argparse.Namespace) -> int:
     settings = [setting for name in names for setting in ARTIFACTS[name].settings() if setting.fits(wanted)]
     check_number(len(set(settings)) * options.seeds)
     specs: dict[Setting, list[RunSpec]] = {
-        setting: setting.specs(options.seeds, quick=options.quick, picks=picks) for setting in settings
+        setting: setting.specs(options.seeds, quick=options.quick, picks=picks, whose=options.picks)
+        for setting in settings
     }
     if not specs:
         raise InputError(f"--only {','.join(options.only)}: nothing of {', '.join(names)} is like that")
@@ -59,7 +61,7 @@ def paper(options: argparse.Namespace) -> int:
     ]
     console = terminal_for(options)
     if options.tuned:
-        console.print(tuned.note(list(specs), picks), highlight=False)
+        console.print(tuned.note(list(specs), picks, options.picks), highlight=False)
     if options.estimate:
         store.open()
         console.print(estimate(Sweep(runs, store, data_root(options.data)), options.jobs))
@@ -95,9 +97,10 @@ def _render_all(
         artifact = ARTIFACTS[name]
         if isinstance(artifact, PaperTable):
             asked_for = [setting for setting in artifact.settings() if setting in found.settings]
-            notes = [tuned.note(asked_for, picks)] * options.tuned + [MINIATURE] * options.quick
+            whose = tuned.note(asked_for, picks, options.picks) if options.tuned else NOTES[options.picks]
+            notes = [whose] + [MINIATURE] * options.quick
             artifact = replace(artifact, notes=[*artifact.notes, *notes])
-        file = folder / "-".join([name, *badges(tuned=options.tuned, miniature=options.quick)])
+        file = folder / "-".join([name, *badges(options.picks, tuned=options.tuned, miniature=options.quick)])
         _render(console, artifact, found, file, comparable=not options.quick)
 
 

@@ -16,7 +16,8 @@ from holdfast.errors import InputError, UnknownName
 from holdfast.methods import METHODS
 from holdfast.paper import tuned
 from holdfast.paper.artifacts import ARTIFACTS
-from holdfast.paper.setting import PICKS, SAME_PICK_AS, HyperParameters, Setting
+from holdfast.paper.picks import HyperParameters
+from holdfast.paper.setting import SAME_PICK_AS, Setting
 from holdfast.report.statistics import show
 from holdfast.runs.grid import check_number
 from holdfast.runs.spec import RunSpec, command
@@ -30,7 +31,7 @@ ALPHA_AND_BETA = {"alpha": ("0.25", "0.5", "0.75"), "beta": ("0.5", "0.75", "1.0
 OPTIONS: Mapping[str, Mapping[str, Sequence[str]]] = {
     "der++": ALPHA_AND_BETA,
     "der++-ace": ALPHA_AND_BETA,
-    "ss-il": {"distil": ("true", "false")},
+    "ss-il": {"distil": ("rehearsal", "false")},
     "er-aml": {"temperature": ("0.1", "0.2")},
 }
 MEMORY = {"cifar10": (5, 20, 100), "cifar100": (100,), "mini-imagenet": (100,)}
@@ -137,8 +138,8 @@ def winner(tried: Sequence[Tried]) -> Tried | None:
 
 def searches(options: argparse.Namespace) -> list[Search]:
     """What the options ask for, or what the paper has."""
-    if options.dataset not in PICKS:
-        raise UnknownName("dataset", options.dataset, PICKS)
+    if options.dataset not in MEMORY:
+        raise UnknownName("dataset", options.dataset, MEMORY)
     methods = options.method or _methods_of_the_paper(options.dataset, options.augment)
     for method in methods:
         if method not in METHODS:

@@ -1,11 +1,13 @@
 """Split MiniImageNet: 100 classes of 600 images, which may not be handed on: users bring their own.
 
-Kept as raw pixels, class after class. Of each class the first images are for the test, the others to train on.
+Kept as raw pixels, class after class. The classes have one order, whatever they come from. Of each class the first
+images are for the test, the others to train on, unless they come in folders that say otherwise.
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +19,10 @@ from holdfast.datasets.lists import images_of_lists
 from holdfast.datasets.progress import progress
 from holdfast.errors import DataError
 
-PARTS = ("train", "val", "test")  # of the few-shot split: each has classes of its own
+PARTS = ("train", "val", "test")  # of the few-shot split, in which each has classes of its own, or of another one
 TRAIN_FILE, TEST_FILE, NAMES_FILE, SUMS_FILE = "train.bin", "test.bin", "classes.txt", "SHA256SUMS"
 SUMMED = (TRAIN_FILE, TEST_FILE, NAMES_FILE)
+Folders = dict[str, dict[str, Path]]  # by part and class
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,8 @@ class Layout:
     @property
     def to_bring(self) -> str:
         lists = ", ".join(f"{part}.csv" for part in PARTS)
-        return f"a folder with images/ and {lists}, or one with {self.classes} class folders of images"
+        parts = f"in train/ and val/ or test/ if you have split them, {self.train} and {self.test} of each class"
+        return f"a folder with images/ and {lists}, or one with {self.classes} class folders of images ({parts})"
 
     def fault(self, root: Path) -> str | None:
         """What is missing or of a wrong size, or None. Looks at no content."""
@@ -115,7 +119,12 @@ class Layout:
         if not source.is_dir():
             raise DataError(f"{source} is not a folder: give {self.to_bring}")
         lists = [source / f"{part}.csv" for part in PARTS]
-        found = images_of_lists(lists, source / "images") if any(map(Path.exists, lists)) else images_of_folders(source)
+        if any(map(Path.exists, lists)):
+            found = images_of_lists(lists, source / "images")
+        elif is_split(parts := folders_of_parts(source)):
+            found = self._as_split(parts, source)
+        else:
+            found = {name: images_in(folder) for of_part in parts.values() for name, folder in of_part.items()}
         if len(found) != self.classes:
             raise DataError(f"{source} has {len(found)} classes where {self.classes} are right: give {self.to_bring}")
         for name, images in found.items():
@@ -123,6 +132,22 @@ class Layout:
                 raise DataError(
                     f"the class {name!r} of {source} has {len(images)} images where {self.train + self.test} are right"
                 )
+        return {name: found[name] for name in in_order(found)}
+
+    def _as_split(self, parts: Folders, source: Path) -> ImagesOfClass:
+        """Those for the test first."""
+        held_out = "test" if "test" in parts else "val"
+        found = {}
+        for name in dict.fromkeys(name for of_part in parts.values() for name in of_part):
+            images = {part: images_in(of_part[name]) for part, of_part in parts.items() if name in of_part}
+            test = images.pop(held_out, [])
+            train = [path for of_part in images.values() for path in of_part]
+            if (len(train), len(test)) != (self.train, self.test):
+                raise DataError(
+                    f"the class {name!r} of {source} has {len(train)} images to train on and {len(test)} in "
+                    f"{held_out}/, where {self.train} and {self.test} are right"
+                )
+            found[name] = test + train
         return found
 
     def _decode(self, images: ImagesOfClass, folder: Path, say: Callable[[str], None]) -> None:
@@ -146,14 +171,23 @@ def mini_imagenet(root: Path) -> Dataset:
     return LAYOUT.read(root)
 
 
-def images_of_folders(source: Path) -> ImagesOfClass:
-    """Class folders, directly or in train, val and test; sorted by their names and the names of the images."""
-    parts = [source / part for part in PARTS if (source / part).is_dir()] or [source]
-    folders = sorted((each for part in parts for each in visible(part) if each.is_dir()), key=lambda each: each.name)
-    images: ImagesOfClass = {}
-    for folder in folders:
-        images.setdefault(folder.name, []).extend(images_in(folder))
-    return {name: sorted(paths, key=lambda path: path.name) for name, paths in images.items()}
+def folders_of_parts(source: Path) -> Folders:
+    """The class folders of train, val and test, as far as they are there, or of the source itself."""
+    parts = {part: source / part for part in PARTS if (source / part).is_dir()} or {"": source}
+    return {part: {each.name: each for each in visible(path) if each.is_dir()} for part, path in parts.items()}
+
+
+def is_split(parts: Folders) -> bool:
+    """Into images to train on and to test on. In the few-shot split no class is in two parts."""
+    names = [name for of_part in parts.values() for name in of_part]
+    return len(set(names)) < len(names)
+
+
+def in_order(names: Collection[str]) -> Collection[str]:
+    """The classes of MiniImageNet as it has them, others as they come."""
+    text = (resources.files("holdfast.datasets") / "mini_imagenet_classes.txt").read_text(encoding="utf-8")
+    known = [name for line in text.splitlines() if not line.startswith("#") for name in line.split()]
+    return known if set(known) == set(names) else names
 
 
 def sums(folder: Path) -> dict[str, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Hashable, Mapping
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
@@ -16,6 +15,7 @@ from holdfast.errors import CheckpointError
 from holdfast.learner.labels import decode
 from holdfast.learner.soundness import check_learner, check_optimizer, check_values
 from holdfast.methods import METHODS, Method
+from holdfast.methods.options import read, written
 from holdfast.nets import Net, built_in
 from holdfast.samples import is_dense
 
@@ -44,7 +44,7 @@ def pack(learner: Learner) -> tuple[dict[str, Tensor], Values]:
     tensors |= {f"memory/{name}": torch.from_numpy(array) for name, array in learner.memory.state().items()}
     sample_template = learner.sample_template
     return tensors, {
-        "method": {"name": type(learner.method).__name__, "options": asdict(learner.method)},
+        "method": {"name": type(learner.method).__name__, "options": written(learner.method)},
         "step": learner.step,
         "seed": learner.seed,
         "seen": learner.net.seen,
@@ -96,6 +96,8 @@ def unpack(learner: Learner, tensors: Mapping[str, Tensor], values: Values, labe
     ours = pack(learner)[1]
     for part, what in (("method", "name"), ("method", "options"), ("memory", "kind"), ("optimizer", "kind")):
         here, there = ours[part][what], values[part][what]
+        if what == "options":
+            here, there = (read(type(learner.method), options) for options in (here, there))
         if here != there:
             raise CheckpointError(f"the {part} does not fit the checkpoint: {here} here and {there} there")
     learner.labels.restore(labels)
@@ -176,7 +178,7 @@ def _dtype(name: str) -> torch.dtype:
 def _built_in_method(saved: Mapping[str, Any]) -> Method:
     for method in METHODS.values():
         if method.__name__ == saved["name"]:
-            return method(**saved["options"])
+            return method(**read(method, saved["options"]))
     raise CheckpointError(f"the method {saved['name']} is not built in: pass it, load(path, method=...)")
 
 

@@ -27,6 +27,8 @@ class Memory(ABC):
     kept is what subclasses decide.
     """
 
+    drawn_below: int | None = None  # samples of classes from this index on are not drawn: an experiment may say so
+
     def __init__(self, capacity: int | None = None, *, nbytes: int | None = None) -> None:
         if (capacity is None) == (nbytes is None):
             raise InputError("memory: give a capacity in samples or a budget in bytes, one of the two")
@@ -80,8 +82,9 @@ class Memory(ABC):
 
         With `below` only samples of classes with a lower index.
         """
-        if below is not None:
-            return self._sample_below(n, rng, below)
+        bounds = [bound for bound in (below, self.drawn_below) if bound is not None]
+        if bounds:
+            return self._sample_below(n, rng, min(bounds))
         if len(self) == 0 or n == 0:
             return None
         return self.at(rng.choice(len(self), min(n, len(self)), replace=False))

@@ -104,7 +104,7 @@ def make(name: str, options: Mapping[str, str] | None = None) -> Method:
 
 def _parse(option: str, text: str, kind: Any) -> Any:
     if get_origin(kind) is Literal:
-        choices = {str(choice): choice for choice in get_args(kind)}
+        choices = {"false" if choice is False else str(choice): choice for choice in get_args(kind)}
         if text not in choices:
             raise UnknownName(f"value of {option}", text, choices)
         return choices[text]

@@ -11,7 +11,7 @@ from holdfast.batch import Batch
 from holdfast.losses import cross_entropy, supcon, triplet
 from holdfast.memory import Memory
 from holdfast.methods.base import Method
-from holdfast.methods.options import Positive, Weight
+from holdfast.methods.options import Positive, Weight, added_later
 from holdfast.nets import Net
 
 Indices = NDArray[np.int64]
@@ -21,13 +21,15 @@ Indices = NDArray[np.int64]
 class ERAML(Method):
     """Incoming samples are pulled and pushed only among classes of their own batch; replay is cosine cross-entropy.
 
-    Each incoming sample (anchor) fetches one positive and one negative from the incoming batch and the memory.
+    Each incoming sample (anchor) fetches one positive and one negative from the incoming batch and the memory. What
+    others fetched counts for it, too, but not itself, unless `positives="released"`.
     """
 
     head: Literal["linear", "cosine"] = "cosine"
     metric: Literal["supcon", "triplet"] = field(default="supcon", metadata={"also": "loss"})
     negatives: Literal["incoming", "all"] = "incoming"
     fetch: Literal["anywhere", "incoming-first"] = "anywhere"
+    positives: Literal["others", "released"] = added_later("others", before="released")
     temperature: Positive = 0.2
     margin: Weight = 0.2
     weight: Weight | None = None  # γ; by default temperature / 0.07 for supcon and 2 for triplet
@@ -53,11 +55,13 @@ class ERAML(Method):
             return (2.0 if weight is None else weight) * loss
         candidates = torch.cat([positive, negative])
         labels = torch.cat([y, pairs.y])
-        loss = supcon(pool[anchor], y[anchor], pool[candidates], labels[candidates], self.temperature)
+        itself = pairs.extra["sample"] == anchor[:, None] if self.positives == "others" else None
+        loss = supcon(pool[anchor], y[anchor], pool[candidates], labels[candidates], self.temperature, without=itself)
         return (self.temperature / 0.07 if weight is None else weight) * loss
 
     def _pairs(self, new: Batch, memory: Memory, rng: np.random.Generator) -> Batch | None:
-        """The samples to forward beside the incoming ones, and where among (incoming, those) each pair stands."""
+        """The samples to forward beside the incoming ones, where among (incoming, those) each pair stands, and which
+        sample each positive and negative is: two that are forwarded may be the same."""
         y = new.y.cpu().numpy()
         positive, negative = (self._fetch(y, same, memory, rng) for same in (True, False))
         anchor = np.flatnonzero((positive >= 0) & (negative >= 0))
@@ -66,7 +70,7 @@ class ERAML(Method):
         chosen = np.concatenate([positive[anchor], negative[anchor]])
         forwarded = chosen >= len(y) if self.fetch == "incoming-first" else chosen >= 0
         place = np.where(forwarded, len(y) - 1 + forwarded.cumsum(), chosen)
-        where = {"anchor": anchor, "positive": place[: len(anchor)], "negative": place[len(anchor) :]}
+        where = {"anchor": anchor, "positive": place[: len(anchor)], "negative": place[len(anchor) :], "sample": chosen}
         fetched = _samples(chosen[forwarded], new, memory)
         return Batch(fetched.x, fetched.y, {name: torch.from_numpy(index) for name, index in where.items()})
 
@@ -81,7 +85,7 @@ class ERAML(Method):
         labels = present if same or self.negatives == "incoming" else np.arange(len(memory.class_counts))
         held = np.array([memory.count(label) for label in labels], np.int64)
         stored = np.where((y[:, None] == labels) == same, held, 0)
-        if self.fetch == "incoming-first":
+        if self.fetch == "incoming-first" and (same or self.negatives == "incoming"):
             stored[here > 0] = 0
         there = stored.sum(1)
 

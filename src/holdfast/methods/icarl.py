@@ -10,6 +10,7 @@ from holdfast.losses import binary_cross_entropy
 from holdfast.memory import Memory
 from holdfast.methods.base import Method, Scores
 from holdfast.methods.class_means import nearest_mean
+from holdfast.methods.options import added_later
 from holdfast.nets import Net
 
 
@@ -17,18 +18,21 @@ from holdfast.nets import Net
 class ICaRL(Method):
     """Every class its own yes-or-no question; replayed samples keep the answers of the net at the last task switch.
 
-    Answers by the nearest class mean of the memory's features.
+    Without `distil` they have their labels instead. Answers by the nearest class mean of the memory's features.
     """
 
     needs_task_ids: ClassVar[bool] = True
 
+    distil: bool = added_later(True, before=True)
+
     @property
     def needs_teacher(self) -> bool:
-        return True
+        return self.distil
 
     def loss(self, net: Net, new: Batch, old: Batch | None = None) -> Tensor:
-        logits = net(new.x)
-        loss = binary_cross_entropy(logits, F.one_hot(new.y, net.seen).to(logits))
+        loss = _on_labels(net, new)
+        if old is not None and not self.distil:
+            return loss + _on_labels(net, old)
         if old is None or new.task is None or new.task.teacher is None:
             return loss
         with torch.no_grad():
@@ -38,3 +42,8 @@ class ICaRL(Method):
 
     def predictor(self, net: Net, memory: Memory) -> Scores:
         return nearest_mean(net, memory)
+
+
+def _on_labels(net: Net, batch: Batch) -> Tensor:
+    logits = net(batch.x)
+    return binary_cross_entropy(logits, F.one_hot(batch.y, net.seen).to(logits))

@@ -1,6 +1,7 @@
 """What the options of a method may be: their type hints say it."""
 
-from dataclasses import fields
+from collections.abc import Mapping
+from dataclasses import asdict, field, fields
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -13,6 +14,43 @@ Count = Annotated[int, NOT_NEGATIVE]
 AtLeastOne = Annotated[int, Range(least=1)]
 Weight = Annotated[float, NOT_NEGATIVE]
 Positive = Annotated[float, POSITIVE]
+
+
+def added_later(default: Any, before: Any) -> Any:
+    """An option that its method did not have from the start; `before`: what the method did then.
+
+    Files and ids of runs name it only where it is not as it was before, so those made then stay what they are.
+    """
+    return field(default=default, metadata={"before": before})
+
+
+def renamed(default: Any, first: Mapping[Any, Any]) -> Any:
+    """An option with values that had other names at first, which files and ids of runs go on to have: {now: then}."""
+    return field(default=default, metadata={"first": first})
+
+
+def written(method: Any) -> dict[str, Any]:
+    """The options of a method as files have them."""
+    options = asdict(method)
+    for each in fields(method):
+        value = options[each.name]
+        if "before" in each.metadata and value == each.metadata["before"]:
+            del options[each.name]
+        elif "first" in each.metadata:
+            options[each.name] = each.metadata["first"].get(value, value)
+    return options
+
+
+def read(kind: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a method from a file, also one that was written before there were all of them."""
+    found = dict(options)
+    for each in fields(kind):
+        if "before" in each.metadata:
+            found.setdefault(each.name, each.metadata["before"])
+        if "first" in each.metadata and each.name in found:
+            now = {then: now for now, then in each.metadata["first"].items()}
+            found[each.name] = now.get(found[each.name], found[each.name])
+    return found
 
 
 def plain_options(method: Any) -> dict[str, Any]:

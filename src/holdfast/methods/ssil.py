@@ -1,6 +1,6 @@
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -8,7 +8,7 @@ from torch import Tensor
 from holdfast.batch import Batch
 from holdfast.losses import cross_entropy, distillation
 from holdfast.methods.base import Method
-from holdfast.methods.options import Positive
+from holdfast.methods.options import Positive, renamed
 from holdfast.nets import Net
 
 
@@ -16,17 +16,18 @@ from holdfast.nets import Net
 class SSIL(Method):
     """Separated softmax: incoming samples compete among the present task's classes, replayed among the earlier ones.
 
-    With `distil` the net also keeps, task by task, the answers of the net at the last task switch.
+    With `distil` the net also keeps, task by task, the answers of the net at the last task switch: those on replayed
+    samples, or on incoming ones as well.
     """
 
     needs_task_ids: ClassVar[bool] = True
 
-    distil: bool = False
+    distil: Literal[False, "rehearsal", "incoming+rehearsal"] = renamed(False, {"incoming+rehearsal": True})
     temperature: Positive = 2.0
 
     @property
     def needs_teacher(self) -> bool:
-        return self.distil
+        return self.distil is not False
 
     def loss(self, net: Net, new: Batch, old: Batch | None = None) -> Tensor:
         task = new.task
@@ -38,10 +39,11 @@ class SSIL(Method):
         if old is not None:
             replayed = net(old.x)
             loss = loss + cross_entropy(replayed[:, : task.start], old.y)
-            if task.teacher is not None:
-                loss = loss + self._keep(
-                    task.starts, task.teacher, torch.cat([new.x, old.x]), torch.cat([logits, replayed])
-                )
+            if task.teacher is not None and self.distil == "rehearsal":
+                loss = loss + self._keep(task.starts, task.teacher, old.x, replayed) / self.temperature**2
+            elif task.teacher is not None:
+                both = torch.cat([new.x, old.x]), torch.cat([logits, replayed])
+                loss = loss + self._keep(task.starts, task.teacher, *both)
         return loss
 
     def _keep(self, starts: tuple[int, ...], teacher: Net, x: Tensor, answers: Tensor) -> Tensor:

@@ -66,7 +66,7 @@ def missing(
     wanted: dict[Hashable, Wanted] = {}
 
     def want(setting: Setting, seed: int, use: str, rank: Rank) -> None:
-        spec = setting.specs(seed + 1, quick=there.quick, picks=there.picks)[seed]
+        spec = setting.specs(seed + 1, quick=there.quick, picks=there.picks, whose=there.whose)[seed]
         run = wanted.setdefault((kind(spec), seed), Wanted(spec))
         run.spec = replace(run.spec, probe=tuple(dict.fromkeys((*run.spec.probe, *spec.probe))))
         run.uses[use] = min(rank, run.uses.get(use, rank))

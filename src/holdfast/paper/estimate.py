@@ -122,7 +122,7 @@ def _seconds_of_an_update(run: Run, start: int, end: int) -> float:
 def _update(run: Run) -> None:
     learner = run.learner
     x, y, task = run.stream.batch(learner.step)
-    learner.method = run.plan.method_in(task)
+    run.plan.enter(task, learner, run.stream)
     learner.observe(x, y, task=task)
 
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterable
 
-from holdfast.paper.setting import Picks, Setting
+from holdfast.paper.picks import Picks, Whose
+from holdfast.paper.setting import Setting
 from holdfast.runs.identity import RecordIndex
 from holdfast.runs.store import Record
 
@@ -17,9 +18,11 @@ class InStore:
         *,
         quick: bool = False,
         picks: Picks | None = None,
+        whose: Whose = "text",
     ) -> None:
         self.quick = quick
         self.picks: Picks = picks or {}
+        self.whose: Whose = whose
         self._load = load
         self._rows = RecordIndex(rows)
 
@@ -28,7 +31,7 @@ class InStore:
 
     def ids(self, setting: Setting) -> dict[int, str]:
         """By seed."""
-        (spec,) = setting.specs(1, quick=self.quick, picks=self.picks)
+        (spec,) = setting.specs(1, quick=self.quick, picks=self.picks, whose=self.whose)
         return {seed: row["id"] for seed, row in self._rows.of(spec).items()}
 
     def __call__(self, setting: Setting) -> list[Record]:

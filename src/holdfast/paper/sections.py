@@ -9,7 +9,8 @@ from holdfast.paper.artifacts import ARTIFACTS, badges
 from holdfast.paper.figure import PaperFigure
 from holdfast.paper.in_store import InStore
 from holdfast.paper.measures import MEASURES
-from holdfast.paper.setting import Picks
+from holdfast.paper.picks import NOTES, Picks, Whose
+from holdfast.paper.setting import Setting
 from holdfast.paper.table import Cell, PaperTable
 from holdfast.report.compare import Comparison, compare
 
@@ -33,6 +34,7 @@ class Section:
     place: str
     miniature: bool
     tuned: bool
+    whose: Whose
     there: int
     wanted: int
     runs: list[str]
@@ -46,17 +48,23 @@ class Section:
 
     @property
     def badges(self) -> list[str]:
-        return badges(tuned=self.tuned, miniature=self.miniature)
+        return badges(self.whose, tuned=self.tuned, miniature=self.miniature)
 
 
-def sections(found: InStore, seeds: Mapping[str, int], *, quick: bool, picks: Picks | None = None) -> list[Section]:
-    """`seeds` of all runs by their ids. With `picks`, only what has runs with hyper-parameters of them."""
-    found.quick, found.picks = quick, picks or {}
+def sections(
+    found: InStore, seeds: Mapping[str, int], *, quick: bool, picks: Picks | None = None, whose: Whose = "text"
+) -> list[Section]:
+    """`seeds` of all runs by their ids. With `picks`, or others than the text's, only what has runs with such."""
+    found.quick, found.picks, found.whose = quick, picks or {}, whose
+
+    def is_apart(setting: Setting) -> bool:
+        return setting.own_pick(found.picks) is not None if picks is not None else setting.has_pick_of_its_own(whose)
+
     shown = []
     for artifact in ARTIFACTS.values():
         settings = set(artifact.settings())
         ids = {setting: found.ids(setting) for setting in settings}
-        if any(of_setting for setting, of_setting in ids.items() if picks is None or setting.own_pick(picks)):
+        if any(of_setting for setting, of_setting in ids.items() if is_apart(setting)):
             runs = sorted({run for of_setting in ids.values() for run in of_setting.values()})
             there = sum(map(bool, ids.values()))
             shown.append(_section(artifact, found, seeds, (there, len(settings), runs)))
@@ -66,7 +74,7 @@ def sections(found: InStore, seeds: Mapping[str, int], *, quick: bool, picks: Pi
 def _section(
     artifact: PaperTable | PaperFigure, found: InStore, seeds: Mapping[str, int], extent: tuple[int, int, list[str]]
 ) -> Section:
-    head = artifact.name, artifact.title, artifact.place, found.quick, bool(found.picks), *extent
+    head = artifact.name, artifact.title, artifact.place, found.quick, bool(found.picks), found.whose, *extent
     if isinstance(artifact, PaperFigure):
         drawable = importlib.util.find_spec("matplotlib") is not None
         return Section(*head, picture=artifact.svg(found) if drawable else None)
@@ -80,8 +88,8 @@ def _section(
         )
         for line, measures, rows in artifact.parts(cells)
     ]
-    notes = [*artifact.notes, tuned.note(artifact.settings(), found.picks)] if found.picks else artifact.notes
-    return Section(*head, columns=columns, notes=notes)
+    whose = tuned.note(artifact.settings(), found.picks) if found.picks else NOTES[found.whose]
+    return Section(*head, columns=columns, notes=[*artifact.notes, whose])
 
 
 def by_seed(cell: Cell, seeds: Mapping[str, int]) -> dict[int, float]:

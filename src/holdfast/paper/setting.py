@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import NamedTuple
 
 from holdfast import methods
 from holdfast.errors import InputError, UnknownName
+from holdfast.paper.picks import HyperParameters, Picks, Whose, authors
 from holdfast.runs.grid import grid
 from holdfast.runs.spec import RunSpec
 from holdfast.runs.store import Record
@@ -15,46 +15,6 @@ from holdfast.streams.named import OPTIONS
 TOLD_NO_MEMORY = ("iid", "iid++", "iid-offline", "fine-tuning")
 
 
-class HyperParameters(NamedTuple):
-    lr: float
-    options: str = ""  # of the method, as on the command line
-
-
-Picks = Mapping[tuple[str, str, bool], HyperParameters]  # by dataset, method, augmentation
-
-
-class Pick(NamedTuple):
-    """What the authors' search chose for a method: without and with augmentation."""
-
-    lr: tuple[float, float]
-    options: tuple[str, str] = ("", "")
-
-
-PICKS: Mapping[str, Mapping[str, Pick]] = {
-    "cifar10": {
-        "er": Pick((0.1, 0.01)),
-        "er-ace": Pick((0.1, 0.01)),
-        "er-aml": Pick((0.1, 0.1), ("temperature=0.2", "temperature=0.1")),
-        "der++": Pick((0.01, 0.01), ("alpha=0.75,beta=1.0",) * 2),
-        "mir": Pick((0.1, 0.01)),
-    },
-    "cifar100": {
-        "er": Pick((0.1, 0.01)),
-        "er-ace": Pick((0.1, 0.1)),
-        "er-aml": Pick((0.1, 0.1), ("temperature=0.1",) * 2),
-        "der++": Pick((0.01, 0.01), ("alpha=0.25,beta=1.0",) * 2),
-        "mir": Pick((0.1, 0.01)),
-        "ss-il": Pick((0.1, 0.01)),
-    },
-    "mini-imagenet": {
-        "er": Pick((0.01, 0.01)),
-        "er-ace": Pick((0.1, 0.1)),
-        "er-aml": Pick((0.1, 0.01), ("temperature=0.1",) * 2),
-        "der++": Pick((0.01, 0.01), ("alpha=0.25,beta=1.0",) * 2),
-        "mir": Pick((0.1, 0.01)),
-    },
-}
-OTHERWISE = Pick((0.01, 0.01))
 SAME_PICK_AS = {"der++-ace": "der++", "der": "der++", "fine-tuning": "er"}
 VALIDATION = "holdout=5"  # of a stream: tested on samples that are withheld from training
 MEMORY_OF_MINIATURES = {0: 0, 5: 1, 20: 2, 50: 3, 100: 4}
@@ -90,22 +50,27 @@ class Setting:
     def fits(self, wanted: Mapping[str, str]) -> bool:
         return all(value in self.said(field) for field, value in wanted.items())
 
-    def authors_pick(self) -> HyperParameters:
-        pick = PICKS[self.dataset].get(SAME_PICK_AS.get(self.name, self.name), OTHERWISE)
+    def authors_pick(self, whose: Whose = "text") -> HyperParameters:
+        name = SAME_PICK_AS.get(self.name, self.name)
+        pick = authors(whose, self.dataset, name, memory=self.memory, augment=self.augment)
         known = methods.find(self.name).__dataclass_fields__  # DER has no β
-        options = filter(None, pick.options[self.augment].split(","))
-        return HyperParameters(
-            pick.lr[self.augment], ",".join(option for option in options if option.partition("=")[0] in known)
-        )
+        options = [option for option in pick.options.split(",") if option.partition("=")[0] in known]
+        return pick._replace(options=",".join(options))
+
+    def has_pick_of_its_own(self, whose: Whose) -> bool:
+        """Other than the text has for it."""
+        return whose == "text" or self.authors_pick(whose) != self.authors_pick()
 
     def own_pick(self, picks: Picks) -> HyperParameters | None:
         same = SAME_PICK_AS.get(self.name, self.name)
         found = [picks.get((self.dataset, name, self.augment)) for name in (self.name, same)]
         return found[0] or found[1]
 
-    def specs(self, seeds: int, *, quick: bool = False, picks: Picks = MappingProxyType({})) -> list[RunSpec]:
+    def specs(
+        self, seeds: int, *, quick: bool = False, picks: Picks = MappingProxyType({}), whose: Whose = "text"
+    ) -> list[RunSpec]:
         """With the hyper-parameters of `picks`, or the authors' if these have none for it."""
-        pick = self.own_pick(picks) or self.authors_pick()
+        pick = self.own_pick(picks) or self.authors_pick(whose)
         given = self.method.partition(":")[2]
         options = ",".join(filter(None, (given, pick.options)))
         method = f"{self.name}:{options}" if options else self.name

@@ -44,7 +44,7 @@ def show_claims(options: argparse.Namespace) -> int:
     terminal_for(options).print(claims.drawn(judged))
     folder = options.out / "paper"
     files.make_folder(folder)
-    file = folder / "-".join(["claims", *badges(tuned=options.tuned, miniature=options.quick)])
+    file = folder / "-".join(["claims", *badges(options.picks, tuned=options.tuned, miniature=options.quick)])
     files.write(file.with_suffix(".md"), (claims.markdown(judged) + "\n").encode())
     files.write(file.with_suffix(".json"), claims.as_json(judged))
     return 0
@@ -91,7 +91,7 @@ def _check(options: argparse.Namespace) -> None:
 def _in_store(options: argparse.Namespace, store: Store) -> InStore:
     picks = tuned.needed(options.out, miniature=options.quick) if options.tuned else {}
     load = lru_cache(RECORDS_AT_HAND)(store.record)
-    return InStore(load, store.rows({"status": "done"}), quick=options.quick, picks=picks)
+    return InStore(load, store.rows({"status": "done"}), quick=options.quick, picks=picks, whose=options.picks)
 
 
 def _missing(options: argparse.Namespace, names: Sequence[str], there: InStore) -> list[Wanted]:

@@ -27,7 +27,8 @@ BESIDE = PaperTable(
     title="What claims need beside the tables",
     rows=[
         Line("DER, augmented", {"method": "der", "augment": True}),
-        Line("SS-IL †, distilled", {"method": "ss-il:distil=true"}),
+        Line("SS-IL †, distilled", {"method": "ss-il:distil=rehearsal"}),
+        Line("iCaRL †, not distilled", {"method": "icarl:distil=false"}),
         Line("DER++ with ACE, augmented", {"method": "der++-ace", "augment": True}),
         Line("SS-IL †, present task", {"method": "ss-il", "probe": "current-task"}),
         Line("ER-AML, drift", {"method": "er-aml", "probe": "drift"}),

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import InputError, InUse
-from holdfast.paper.setting import HyperParameters, Picks, Setting
+from holdfast.paper.picks import HyperParameters, Picks, Whose
+from holdfast.paper.setting import Setting
 from holdfast.storage import files
 from holdfast.storage.locks import NameLocks
 
@@ -62,13 +63,14 @@ def needed(folder: Path, *, miniature: bool) -> Picks:
     return picks(folder, miniature=miniature)
 
 
-def note(settings: Sequence[Setting], picks: Picks) -> str:
-    """Whose hyper-parameters these settings have."""
+def note(settings: Sequence[Setting], picks: Picks, whose: Whose = "text") -> str:
+    """Whose hyper-parameters these settings have; `whose`: those that `picks` has none for."""
+    authors = "the authors' picks" + " for each M" * (whose == "released")
     others = [setting for setting in settings if setting.own_pick(picks) is None]
     names = dict.fromkeys(f"{s.name}{' augmented' * s.augment} on {s.dataset}" for s in others)
     if names and len(others) == len(settings):
-        return f"Hyper-parameters: the authors' picks; tuned.json has none for {', '.join(names)}."
-    rest = f"; the authors' picks where it has none: {', '.join(names)}" if names else ""
+        return f"Hyper-parameters: {authors}; tuned.json has none for {', '.join(names)}."
+    rest = f"; {authors} where it has none: {', '.join(names)}" if names else ""
     return f"Hyper-parameters: tuned picks, from tuned.json{rest}."
 
 

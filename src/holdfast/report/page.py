@@ -67,14 +67,16 @@ def _content(store: Store, folder: Path) -> dict[str, Any]:
             found.add(row)
     seeds = {run["id"]: run["seed"] for run in runs}
     paper = sections(found, seeds, quick=False)
+    released = sections(found, seeds, quick=False, whose="released")
     of_own_choice = sections(found, seeds, quick=False, picks=tuned.picks(folder, miniature=False))
     miniatures = sections(found, seeds, quick=True)
     miniatures += sections(found, seeds, quick=True, picks=tuned.picks(folder, miniature=True))
-    of_paper = {run for section in (*paper, *of_own_choice, *miniatures) for run in section.runs}
+    of_paper = {run for section in (*paper, *released, *of_own_choice, *miniatures) for run in section.runs}
     others = [run for run in runs if run["status"] == "done" and run["id"] not in of_paper]
     views = settings(others, load)
     return {
         "paper": paper,
+        "released": released,
         "tuned": of_own_choice,
         "miniatures": miniatures,
         "verdicts": _verdicts(paper),

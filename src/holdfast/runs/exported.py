@@ -14,6 +14,7 @@ from typing import Any
 
 from holdfast.errors import InputError
 from holdfast.report.statistics import show
+from holdfast.runs.earlier import completed
 from holdfast.runs.schema import FIELDS
 from holdfast.runs.spec import RunSpec
 from holdfast.runs.store import Record
@@ -54,7 +55,7 @@ def read(file: Path) -> list[Record]:
     for number, record in enumerate(records, 1):
         for flaw in _flaws(record):
             raise InputError(f"{file} holds something else than records of runs: of number {number}, {flaw}")
-    return records
+    return [completed(record) for record in records]
 
 
 def _content(file: Path) -> bytes:

@@ -16,6 +16,7 @@ from holdfast.measure.evaluate import Evaluator, Schedule
 from holdfast.measure.precision import Name
 from holdfast.measure.probes import PROBES
 from holdfast.methods import FineTuning, Method
+from holdfast.methods.options import written
 from holdfast.nets import NETS, default_net
 from holdfast.runs.spec import RunSpec, parse_method
 from holdfast.streams import Source, Stream
@@ -34,7 +35,8 @@ class Plan:
     def run(self) -> str:
         """The run's id: the same however the spec is written and wherever the data lie.
 
-        What is at its default does not count, so an option that is added later leaves old runs what they are.
+        What is at its default, or as it was before there was an option, does not count, so an option that is added
+        later leaves old runs what they are.
         """
         chosen = _chosen(self.spec, without=("method", "options", "stream", "net"))
         canonical = {
@@ -47,11 +49,12 @@ class Plan:
         }
         return hashlib.sha256(json.dumps(canonical, sort_keys=True).encode()).hexdigest()[:16]
 
-    def method_in(self, task: int) -> Method:
-        method = self.method if task else self.start
-        if self.source.options.get("rehearsal") == "balanced":  # as many replayed of a class as there are incoming
-            return dataclasses.replace(method, replay=task * int(self.source.options["batch"]))
-        return method
+    def enter(self, task: int, learner: Learner, stream: Stream) -> None:
+        """Makes a learner what it is to be in a task of the stream."""
+        learner.method = self.method if task else self.start
+        if self.source.options.get("rehearsal") == "balanced":  # of an earlier task as many as there are incoming
+            learner.method = dataclasses.replace(learner.method, replay=task * int(self.source.options["batch"]))
+            learner.memory.drawn_below = stream.classes_before[task]
 
     def stream(self) -> Stream:
         return self.source.stream(self.spec.seed, self.method.iid_batches, self.method.epochs)
@@ -110,5 +113,9 @@ def _try(net: str, shape: tuple[int, ...]) -> None:
 
 
 def _chosen(settings: Any, without: tuple[str, ...] = ()) -> Mapping[str, Any]:
-    fields = [field for field in dataclasses.fields(settings) if field.name not in without]
-    return {f.name: getattr(settings, f.name) for f in fields if getattr(settings, f.name) != f.default}
+    chosen = written(settings)
+    for field in dataclasses.fields(settings):
+        is_usual = "before" not in field.metadata and chosen[field.name] == field.default
+        if is_usual or field.name in without:
+            del chosen[field.name]
+    return chosen

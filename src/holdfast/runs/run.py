@@ -70,7 +70,7 @@ class Run:
         """The next batch, and an evaluation if one is due. The time that probes take is not the run's."""
         learner, evaluator, ledger = self.learner, self.evaluator, self._ledger
         x, y, task = self.stream.batch(learner.step)
-        learner.method = self.plan.method_in(task)
+        self.plan.enter(task, learner, self.stream)
         due = evaluator.due(learner.step + 1)
         if self.looks_at(learner.step + 1):
             self.look_ahead()

@@ -11,6 +11,7 @@ from typing import Any
 
 from holdfast.arguments import LEARNING_RATES, real, whole
 from holdfast.errors import HoldfastError, InputError
+from holdfast.runs.earlier import named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +43,8 @@ class RunSpec:
         return (f"{name}:{options}" if options else name) + _mark(self.method)
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+        """As records have it."""
+        return {**asdict(self), "options": named(self.method, self.options)}
 
 
 def _mark(method: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from holdfast.errors import InputError, StoreError, UnknownName
 from holdfast.runs.checksums import ROW, of_file, of_rows, of_run, parts_of, seal
+from holdfast.runs.earlier import completed
 from holdfast.runs.schema import FIELDS, MIGRATIONS, PARTS, SCHEMA, VERSION
 from holdfast.runs.where import values
 from holdfast.storage import files
@@ -291,7 +292,7 @@ def _fields(row: sqlite3.Row) -> Record:
     fields["options"] = json.loads(fields["options"] or "{}")
     fields["probe"] = json.loads(fields["probe"] or "[]")
     fields["augment"] = bool(fields["augment"])
-    return fields
+    return completed(fields)
 
 
 def _evaluation(row: sqlite3.Row) -> Record:

@@ -36,6 +36,12 @@ class Stream:
         """How many batches have passed when a task ends."""
         return frozenset((np.flatnonzero(np.diff(self.batch_task)) + 1).tolist()) | {len(self)}
 
+    @cached_property
+    def classes_before(self) -> list[int]:
+        """How many classes have come when a task begins."""
+        begins = self.starts[np.searchsorted(self.batch_task, np.arange(self.batch_task[-1] + 1))]
+        return [len(np.unique(self.dataset.train_y[self.order[:begin]])) for begin in begins]
+
 
 def split(dataset: Dataset, tasks: int, seed: int = 0, batch: int = 10) -> Stream:
     """Class-incremental: the classes in their own order, a few a task; samples shuffled inside a task."""
