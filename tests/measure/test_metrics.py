@@ -1,7 +1,13 @@
 import pytest
 
 from holdfast.measure.evaluate import Evaluation
-from holdfast.measure.metrics import anytime_accuracy, averaged_anytime_accuracy, forgetting, task_accuracies
+from holdfast.measure.metrics import (
+    accuracy_at_task_ends,
+    anytime_accuracy,
+    averaged_anytime_accuracy,
+    forgetting,
+    task_accuracies,
+)
 
 TASKS = ((0, 1), (2,), (3, 4))
 
@@ -67,3 +73,9 @@ def test_what_gets_better_is_negative_forgetting() -> None:
 
 def test_a_single_task_cannot_be_forgotten() -> None:
     assert forgetting([evaluation(1, (5, 10))], ((0,),), [1]) is None
+
+
+def test_evaluating_at_task_ends_only_is_another_average_of_the_same_run() -> None:
+    ends = [0.9, (0.6 + 0.75) / 2, (0.35 + 0.5 + 0.9) / 3]
+    assert accuracy_at_task_ends(RUN, TASKS, [15, 22, 37]) == pytest.approx(sum(ends) / 3)
+    assert accuracy_at_task_ends(RUN[:1], TASKS, [15, 22, 37]) is None

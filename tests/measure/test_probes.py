@@ -88,6 +88,19 @@ def test_gradients_are_those_of_the_next_step(method: ER, learner: Learner, stre
     }
 
 
+@pytest.mark.parametrize("method", [ER(), ERACE(head="linear"), ERAML(head="linear")])
+def test_gradients_of_prototypes_are_what_moves_them(method: ER, learner: Learner, stream: Stream) -> None:
+    """The step is lr times the gradient: SGD has no momentum here."""
+    learner.method = method
+    measured = PROBES["prototype-gradient"].before(learner, stream)
+    before = learner.net.head.weight.detach().clone()
+    x, y, task = stream.batch(STEP)
+    learner.observe(x, y, task=task)
+    moved = (learner.net.head.weight.detach()[: len(before)] - before).norm(dim=1) / 0.1
+    assert set(measured) == {str(c) for c in range(len(learner.classes))}
+    assert [measured[str(c)] for c in range(len(before))] == pytest.approx(moved.tolist(), rel=1e-3, abs=1e-5)
+
+
 def test_alignment_is_the_best_cosine_to_a_test_sample_of_the_class(learner: Learner, stream: Stream) -> None:
     assert PROBES["alignment"].after(learner, stream, due=True) is None, "only at the end of a task"
     while learner.step not in stream.task_ends:

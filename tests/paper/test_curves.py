@@ -1,11 +1,15 @@
 """What figures show of a record, on records made by hand."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from holdfast.paper import curves
+from holdfast.paper.figures import FIGURES, displacement
+from holdfast.paper.setting import VALIDATION
+from holdfast.streams import source
 
 
 def record(**fields: Any) -> dict[str, Any]:
@@ -88,3 +92,27 @@ def test_all_looks_of_a_run_share_the_plane_that_shows_most() -> None:
     found, plane = curves.projections(record(probes=noted("projection", looks)))
     assert found == list(looks.values())
     np.testing.assert_allclose(np.abs(plane), np.eye(4)[:2], atol=0.1)
+
+
+def test_arrows_are_those_of_the_first_tasks_prototypes() -> None:
+    drawn: list[tuple[list[float], list[float]]] = []
+
+    class Axes:
+        def annotate(self, text: str, head: Any, tail: Any, arrowprops: Any) -> None:
+            drawn.append((list(tail), list(head)))
+
+    before, after = (
+        {"prototypes": {str(c): [float(c), at, 9.0] for c in (0, 1, 2, 3)}, "label": [0], "features": [[5.0, 5.0, 5.0]]}
+        for at in (0.0, 1.0)
+    )
+    displacement(Axes(), before, after, np.eye(3)[:2])
+    assert drawn == [([0, 0], [0, 1]), ([1, 0], [1, 1])]
+
+
+def test_alignment_is_with_samples_that_were_withheld_from_training() -> None:
+    for setting in FIGURES["F5"].settings():
+        (spec,) = setting.specs(1, quick=True)
+        held_out = source(spec.stream, Path()).dataset
+        whole = source(spec.stream.replace(f",{VALIDATION}", ""), Path()).dataset
+        assert len(held_out.train_x) + len(held_out.test_x) == len(whole.train_x)
+        assert spec.probe == ("alignment",)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from holdfast.methods.gdumb import GDumb
 from holdfast.methods.icarl import ICaRL
 from holdfast.methods.ssil import SSIL
 from holdfast.nets import Net
-from holdfast.paper.estimate import estimate, seconds
+from holdfast.paper.estimate import Estimates, estimate, seconds
 from holdfast.paper.setting import Setting
 from holdfast.runs.plan import plan
 from holdfast.runs.spec import RunSpec
@@ -104,3 +105,23 @@ def test_nets_trained_to_answer(query: str, asked: int, spend: Spend, monkeypatc
     monkeypatch.setattr(GDumb, "answering_net", train)
     spec = RunSpec(stream="fashion", method="gdumb", options={"rounds": "7", "query": query}, memory=20)
     assert estimated(spec) == asked * 7 * 200
+
+
+def of_store(spec: RunSpec, seconds: float, updates: int = 500) -> dict[str, object]:
+    return {**spec.as_json(), "seconds": seconds, "updates": updates}
+
+
+def test_runs_in_a_store_that_compute_the_same_say_how_long_one_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.paper.estimate.seconds", lambda planned: 7.0)
+    er = RunSpec(stream="fashion", method="er", memory=5)
+    icarl = replace(er, method="icarl")
+    made = [of_store(er, 100.0), of_store(replace(er, seed=1), 300.0), of_store(replace(er, seed=2), 110.0)]
+    made += [of_store(icarl, 200.0), of_store(replace(er, method="no_such_method"), 1.0)]
+    made += [of_store(replace(er, method="gone.py:Mine"), 1.0), of_store(replace(er, probe=("drift",)), 1.0)]
+    known = Estimates(made, Path())
+    assert known.seconds(er) == pytest.approx(110)
+    assert known.seconds(replace(er, memory=20, seed=7, augment=True)) == pytest.approx(110), "as long in an update"
+    assert known.seconds(replace(er, stream="fashion:share=50")) == pytest.approx(110 * 300 / 500), "fewer updates"
+    assert known.seconds(icarl) == pytest.approx(200)
+    for other in (replace(icarl, memory=20), replace(er, options={"replay": "20"}), replace(er, probe=("drift",))):
+        assert known.seconds(other) == pytest.approx(7), "nothing like it in the store: it is tried"

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.commands.main import main
+from holdfast.runs.exported import packed
 from holdfast.runs.spec import RunSpec
 from holdfast.runs.store import Store
 
@@ -131,3 +132,38 @@ def test_of_a_damaged_store_what_is_sound_is_listed_and_the_rest_can_be_removed(
     assert main(["runs", "import", str(tmp_path / "r.json"), *at]) == 0
     assert main(["runs", "list", *at]) == 0
     assert "2 runs" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["r.json", "r.json.gz", "r.json.xz"])
+def test_what_was_exported_compressed_or_not_is_imported_again(name: str, tmp_path: Path) -> None:
+    (tmp_path / "first.json").write_text(json.dumps([exported_record()]))
+    here, there = ["--out", str(tmp_path / "here")], ["--out", str(tmp_path / "there")]
+    file, again = tmp_path / name, tmp_path / f"again-{name}"
+    assert main(["runs", "import", str(tmp_path / "first.json"), *here]) == 0
+    assert main(["runs", "export", "--json", str(file), *here]) == 0
+    assert main(["runs", "import", str(file), *there]) == 0
+    assert main(["runs", "export", "--json", str(again), *there]) == 0
+    assert again.read_bytes() == file.read_bytes()
+    assert file.read_bytes().startswith({".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ"}.get(file.suffix, b"[{"))
+
+
+@pytest.mark.parametrize("name", ["r.json.gz", "r.json.xz"])
+@pytest.mark.parametrize("cut", [0, 20])
+def test_a_compressed_file_that_is_cut_short_is_one_line(
+    name: str, cut: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / name
+    file.write_bytes(packed([exported_record()], file)[:cut])
+    assert main(["runs", "import", str(file), "--out", str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert f"{file} cannot be read" in error and error.count("\n") == 1
+
+
+def test_a_small_file_that_unpacks_to_more_than_there_should_be_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("holdfast.runs.exported.MOST_BYTES", 100)
+    file = tmp_path / "r.json.xz"
+    file.write_bytes(packed([exported_record()], file))
+    assert main(["runs", "import", str(file), "--out", str(tmp_path)]) == 2
+    assert "more than 100 bytes" in capsys.readouterr().err

@@ -12,14 +12,15 @@ from rich.console import Console
 from holdfast.commands.execution import do_missing, say_what_is_missing, terminal_for
 from holdfast.commands.options import add_execution
 from holdfast.commands.runs import opened
+from holdfast.commands.standing import carry_out_plan, show_claims, show_coverage
 from holdfast.datasets.get import data_root
 from holdfast.errors import InputError, UnknownName
 from holdfast.paper import tuned
 from holdfast.paper.artifacts import ARTIFACTS, badges
 from holdfast.paper.estimate import estimate
 from holdfast.paper.figure import PaperFigure
-from holdfast.paper.picks import NOTES
-from holdfast.paper.setting import Setting
+from holdfast.paper.picks import NOTES, Picks
+from holdfast.paper.setting import Setting, only
 from holdfast.paper.table import PaperTable
 from holdfast.runs.grid import check_number
 from holdfast.runs.identity import RecordIndex, kind
@@ -27,14 +28,15 @@ from holdfast.runs.spec import RunSpec
 from holdfast.runs.store import Record, Store
 from holdfast.runs.sweep import Sweep
 from holdfast.storage import files
-from holdfast.streams.named import OPTIONS
 
 MINIATURE = "A miniature on the embedded images: its numbers are not to be compared with the published ones."
 
 
 def describe(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("names", nargs="+", metavar="NAME", help="T1 to T9, F1 to F10, all, or list")
+    add("names", nargs="*", metavar="NAME", help="T1 to T9, F1 to F10, all; or list, coverage, claims")
+    plan = "do the missing runs that are most worth so many core-hours; with --estimate only say which"
+    add("--plan", type=float, metavar="HOURS", help=plan)
     add("--seeds", type=int, default=3, metavar="N", help="seeds 0 to N-1 (default 3; the paper has 10)")
     add("--only", action="append", default=[], metavar="FIELD=VALUE", help="as method=er-ace,memory=20,dataset=cifar10")
     add("--quick", action="store_true", help="a miniature on the embedded data: minutes instead of days")
@@ -50,20 +52,16 @@ def describe(parser: argparse.ArgumentParser) -> None:
 def paper(options: argparse.Namespace) -> int:
     if options.names == ["list"]:
         return _list()
-    names = list(ARTIFACTS) if options.names == ["all"] else options.names
-    for name in names:
-        if name not in ARTIFACTS:
-            raise UnknownName("table or figure", name, ["list", "all", *ARTIFACTS])
+    if options.plan is not None:
+        return carry_out_plan(options, _names(options, also=("claims",)))
+    if options.names in (["claims"], ["coverage"]):
+        return {"claims": show_claims, "coverage": show_coverage}[options.names[0]](options)
+    names = _names(options)
     if options.seeds < 1:
         raise InputError(f"--seeds must be 1 or more, not {options.seeds}")
-    wanted = _only(options.only)
+    wanted = only(options.only)
     picks = tuned.needed(options.out, miniature=options.quick) if options.tuned else {}
-    settings = [
-        setting
-        for name in names
-        for setting in ARTIFACTS[name].settings()
-        if all(value in setting.said(field) for field, value in wanted.items())
-    ]
+    settings = [setting for name in names for setting in ARTIFACTS[name].settings() if setting.fits(wanted)]
     check_number(len(set(settings)) * options.seeds)
     specs: dict[Setting, list[RunSpec]] = {
         setting: setting.specs(options.seeds, quick=options.quick, picks=picks, whose=options.picks)
@@ -91,19 +89,37 @@ def paper(options: argparse.Namespace) -> int:
         ids = {run: record["id"] for run in runs if (record := there.run(run))}
     else:
         ids = {run: plans.ids[run] for run in plans.done()}
-    found = Found(store, specs, ids)
+    _render_all(console, names, Found(store, specs, ids), options, picks)
+    return say_what_is_missing(plans) if plans else 0
+
+
+def _names(options: argparse.Namespace, also: Sequence[str] = ()) -> list[str]:
+    """Of tables and figures; without any, a plan is for all that there is."""
+    known = [*ARTIFACTS, *also]
+    if options.names == ["all"] or (options.plan is not None and not options.names):
+        return known
+    for name in options.names:
+        if name not in known:
+            raise UnknownName("table or figure", name, ["list", "all", "claims", "coverage", *ARTIFACTS])
+    if not options.names:
+        raise InputError("name a table or figure, or give --plan HOURS; holdfast paper list shows what there is")
+    return list(options.names)
+
+
+def _render_all(
+    console: Console, names: Sequence[str], found: "Found", options: argparse.Namespace, picks: Picks
+) -> None:
     folder = options.out / "paper"
     files.make_folder(folder)
     for name in names:
         artifact = ARTIFACTS[name]
         if isinstance(artifact, PaperTable):
-            asked_for = [setting for setting in artifact.settings() if setting in specs]
+            asked_for = [setting for setting in artifact.settings() if setting in found.settings]
             whose = tuned.note(asked_for, picks, options.picks) if options.tuned else NOTES[options.picks]
             notes = [whose] + [MINIATURE] * options.quick
             artifact = replace(artifact, notes=[*artifact.notes, *notes])
         file = folder / "-".join([name, *badges(options.picks, tuned=options.tuned, miniature=options.quick)])
         _render(console, artifact, found, file, comparable=not options.quick)
-    return say_what_is_missing(plans) if plans else 0
 
 
 def _store(options: argparse.Namespace) -> Store:
@@ -118,19 +134,6 @@ def _list() -> int:
     for name, artifact in ARTIFACTS.items():
         print(f"{name:4} {artifact.title} ({artifact.place}); {len(set(artifact.settings()))} settings")
     return 0
-
-
-def _only(texts: Sequence[str]) -> dict[str, str]:
-    """field=value,field=value of settings and of their streams."""
-    wanted = {}
-    for item in (item for text in texts for item in text.split(",")):
-        field, equals, value = item.partition("=")
-        if not equals or not value:
-            raise InputError(f"--only {item}: write field=value, as method=er-ace,memory=20")
-        if field not in (known := (*Setting.__dataclass_fields__, *OPTIONS)):
-            raise UnknownName("field", field, known)
-        wanted[field] = value.capitalize() if field == "augment" else value
-    return wanted
 
 
 def _each_run_once(specs: Mapping[Setting, Sequence[RunSpec]], there: RecordIndex) -> dict[Setting, list[RunSpec]]:
@@ -152,6 +155,7 @@ class Found:
     """The records of a setting, by seed; none for settings that were not asked for."""
 
     def __init__(self, store: Store, specs: Mapping[Setting, Sequence[RunSpec]], ids: Mapping[RunSpec, str]) -> None:
+        self.settings = list(specs)
         self._store, self._specs, self._ids = store, specs, ids
         self._records: dict[str, Record] = {}
 

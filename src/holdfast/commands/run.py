@@ -14,7 +14,11 @@ def describe(parser: argparse.ArgumentParser) -> None:
     add("--momentum", type=float, help="of SGD (default 0)")
     add("--augment", action="store_true", help="random crops and flips")
     add("--start", metavar="METHOD", help="learn the first task with this one: several methods from one common model")
-    add("--probe", metavar="NAME,...", help="also measure drift, gradient, alignment, projection, current-task")
+    add(
+        "--probe",
+        metavar="NAME,...",
+        help="also measure drift, gradient, prototype-gradient, alignment, projection, current-task",
+    )
     add("--eval", metavar="MODE", help="exact (default), or rotating:K: 1/K of the test set a time")
     add_execution(parser)
     parser.set_defaults(command=run)

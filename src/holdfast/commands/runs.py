@@ -12,7 +12,7 @@ from pathlib import Path
 from holdfast.commands.options import folder
 from holdfast.errors import InputError, UnknownName
 from holdfast.report.tables import listing
-from holdfast.runs.exported import difference, read
+from holdfast.runs.exported import difference, packed, read
 from holdfast.runs.store import Record, Store
 from holdfast.storage import files
 
@@ -40,9 +40,9 @@ def describe(parser: argparse.ArgumentParser) -> None:
     removed.add_argument("ids", nargs="+", metavar="id", help="a run's id, or the beginning of it")
     exported.add_argument("--csv", type=Path, metavar="FILE", help="- is stdout, as for the others")
     exported.add_argument("--parquet", type=Path, metavar="FILE")
-    exported.add_argument("--json", type=Path, metavar="FILE", help="whole records, for holdfast runs import")
+    exported.add_argument("--json", type=Path, metavar="FILE", help="whole records, for import; .gz, .xz: compressed")
     imported.add_argument("--replace", action="store_true", help="where numbers differ, the imported ones count")
-    imported.add_argument("files", nargs="+", type=Path, metavar="FILE.json")
+    imported.add_argument("files", nargs="+", type=Path, metavar="FILE.json", help="also .json.gz, .json.xz")
     exported.add_argument("--evaluations", action="store_true", help="one row an evaluation instead of one a run")
 
 
@@ -108,8 +108,7 @@ def export(options: argparse.Namespace) -> int:
     if options.parquet:
         files.output(options.parquet, _parquet(rows))
     if options.json:
-        records = [store.record(row["id"]) for row in runs]
-        files.output(options.json, ("[" + ",\n".join(map(json.dumps, records)) + "]\n").encode())
+        files.output(options.json, packed((store.record(row["id"]) for row in runs), options.json))
     return 0
 
 

@@ -33,6 +33,12 @@ def averaged_anytime_accuracy(evaluations: Sequence[Evaluation], tasks: Tasks, e
     return float(np.mean([anytime_accuracy(e, tasks) for e in regular]))
 
 
+def accuracy_at_task_ends(evaluations: Sequence[Evaluation], tasks: Tasks, task_ends: Sequence[int]) -> float | None:
+    """AAA where one evaluates at the end of every task only: the mean of AA over these; None if there are none."""
+    at_ends = [anytime_accuracy(e, tasks) for e in evaluations if e.step in set(task_ends)]
+    return float(np.mean(at_ends)) if at_ends else None
+
+
 def forgetting(evaluations: Sequence[Evaluation], tasks: Tasks, task_ends: Sequence[int]) -> float | None:
     """The mean over all tasks but the last of (best accuracy at an earlier task end - accuracy at the end).
 

@@ -76,6 +76,24 @@ class Gradient(Probe):
         return _mean_by_class(*map(torch.cat, zip(*norms, strict=True))) if norms else None
 
 
+class PrototypeGradient(Probe):
+    """The norm of the next step's gradient with respect to each row of the head, the prototype of its class."""
+
+    def before(self, learner: Learner, stream: Stream) -> Any:
+        twin, norms = copy.deepcopy(learner), dict[str, float]()
+        step = twin.optimizer.step
+
+        def noted_step(*given: Any) -> Any:
+            gradient = twin.net.head.weight.grad
+            if gradient is not None:
+                norms.update((str(c), float(norm)) for c, norm in enumerate(gradient[: twin.net.seen].norm(dim=1)))
+            return step(*given)
+
+        twin.optimizer.step = noted_step  # type: ignore[method-assign, assignment]
+        _observe_next(twin, stream)
+        return norms or None
+
+
 class Alignment(Probe):
     """At the end of a task, for each sample in memory its best cosine similarity to a test sample of its class: the
     mean of each class."""
@@ -134,6 +152,7 @@ class CurrentTask(Probe):
 PROBES: dict[str, Probe] = {
     "drift": Drift(),
     "gradient": Gradient(),
+    "prototype-gradient": PrototypeGradient(),
     "alignment": Alignment(),
     "projection": Projection(),
     "current-task": CurrentTask(),

@@ -1,22 +1,32 @@
 """How long the runs that are missing would take, from a few updates, looks and answers of each kind on this machine."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterable
+from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from functools import cache, lru_cache, partial
 from itertools import pairwise
+from pathlib import Path
+from statistics import median
 
 import numpy as np
 import torch
 
+from holdfast import datasets, methods
+from holdfast.errors import HoldfastError
 from holdfast.machine import cores
 from holdfast.methods.gdumb import GDumb
 from holdfast.report.live import clock
 from holdfast.runs.plan import Plan, plan
 from holdfast.runs.run import Run
+from holdfast.runs.spec import RunSpec
+from holdfast.runs.store import Record
 from holdfast.runs.sweep import Sweep
+from holdfast.streams import source
+from holdfast.streams.named import parse
 
 UPDATES_TO_TIME = 4
+FREE = ("temperature", "alpha", "beta")  # options that cost nothing
 
 
 def estimate(sweep: Sweep, jobs: int | None) -> str:
@@ -34,6 +44,57 @@ def estimate(sweep: Sweep, jobs: int | None) -> str:
         f"{len(each)} of {len(sweep.ids)} runs are missing: "
         f"about {clock(whole)} ({'h:mm:ss' if whole >= 3600 else 'm:ss'}) with {jobs} at a time"
     )
+
+
+class Estimates:
+    """Seconds of single runs: by the runs in a store that compute the same in an update, or else by a few updates.
+
+    What a record says of its time is without probes, so runs with probes are tried.
+    """
+
+    def __init__(self, rows: Iterable[Record], root: Path) -> None:
+        self._per_update: dict[Hashable, list[float]] = {}
+        self._source = lru_cache(maxsize=2)(partial(source, root=root))  # a dataset is large
+        for row in rows:
+            if methods.file_of(row["method"]):
+                continue  # a file of the user's is not executed for this
+            with suppress(HoldfastError):  # a record of what this version does not know
+                spec = RunSpec(**{name: row[name] for name in RunSpec.__slots__})
+                if not spec.probe:
+                    self._per_update.setdefault(_work(spec), []).append(row["seconds"] / row["updates"])
+
+    def plan(self, spec: RunSpec) -> Plan:
+        return plan(spec, self._source(spec.stream))
+
+    def seconds(self, spec: RunSpec) -> float:
+        planned, work = self.plan(spec), _work(spec)
+        updates = len(planned.stream())
+        if work not in self._per_update:
+            torch.set_num_threads(1)
+            self._per_update[work] = [seconds(planned) / updates]
+        return median(self._per_update[work]) * updates
+
+
+def _work(spec: RunSpec) -> Hashable:
+    """What decides how long an update takes. Where answers come from the memory, its size does, too."""
+    stream, method = parse(spec.stream), methods.make(spec.method, spec.options)
+    answers_from_memory = (
+        type(method).predictor is not methods.Method.predictor
+        or type(method).answering_net is not methods.Method.answering_net
+    )
+    shape, classes = _datasets().get(stream.kind, (spec.stream, 0))
+    return (
+        (shape, stream.options.get("rehearsal"), stream.options.get("batch")),
+        (spec.method, frozenset((key, value) for key, value in spec.options.items() if key not in FREE)),
+        (spec.net, frozenset(spec.probe), spec.start, spec.eval_every, spec.eval_mode),
+        spec.memory * classes if answers_from_memory else None,
+    )
+
+
+@cache
+def _datasets() -> dict[str, tuple[Hashable, int]]:
+    """The shape of samples, and the number of classes."""
+    return {row.name: (row.sample_shape, row.classes) for row in datasets.listing(Path())}
 
 
 def seconds(planned: Plan) -> float:

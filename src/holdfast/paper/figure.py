@@ -39,10 +39,13 @@ class PaperFigure:
 
     def render(self, found: Found, file: Path) -> list[Path]:
         paths = [file.with_suffix(suffix) for suffix in (".png", ".svg")]
+        self.write(found, *paths)
+        return paths
+
+    def write(self, found: Found, *paths: Path, dpi: int = 300) -> None:
         with self._drawn(found) as figure:
             for path in paths:
-                write(figure, path, dpi=300, metadata={"Date": None} if path.suffix == ".svg" else None)
-        return paths
+                write(figure, path, dpi=dpi, metadata={"Date": None} if path.suffix == ".svg" else None)
 
     def svg(self, found: Found) -> str:
         """Without background and metadata, to stand on a page."""

@@ -9,30 +9,37 @@ import numpy as np
 from holdfast.paper import curves
 from holdfast.paper.curves import Curve
 from holdfast.paper.figure import INCH_PER_COLUMN, PaperFigure, band
-from holdfast.paper.setting import Found, Setting
+from holdfast.paper.setting import VALIDATION, Found, Setting
 from holdfast.paper.tables import TITLES
 from holdfast.report.figures import COLOURS, shade, shade_tasks
 from holdfast.report.statistics import mean_and_error
 from holdfast.runs.store import Record
 
-PROBES = "drift,gradient,alignment,current-task"
+PROBES = "drift,gradient,current-task"
 AFTER_SWITCH = 100  # updates
 SINCE_SWITCH = "updates since the second task began"
 ER, ERACE, ERAML, ALL_NEGATIVES, SSIL = (
     Setting(method=method, probe=PROBES) for method in ("er", "er-ace", "er-aml", "er-aml:negatives=all", "ss-il")
 )
-FROM_ONE_MODEL = [
-    Setting(method=method, start="er:head=cosine", probe="projection,gradient")
-    for method in ("er:head=cosine", "er-ace", "er-aml")
-]
+COSINE_ER = Setting(method="er:head=cosine", probe="drift")
+ALIGNED = [Setting(method=method, stream=VALIDATION, probe="alignment") for method in ("er", "er-ace")]
+FROM_ONE_MODEL, GRADIENTS = (
+    [Setting(method=method, start="er:head=cosine", probe=probe) for method in ("er:head=cosine", "er-ace", "er-aml")]
+    for probe in ("projection", "prototype-gradient")
+)
 AT_A_SWITCH = [Setting(method="er"), Setting(method="er-ace"), Setting(method="er", memory=100)]
 DATASETS = {"cifar10": (5, 20, 50, 100), "cifar100": (20, 50, 100), "mini-imagenet": (20, 50, 100)}
+ROWS = sum(map(len, DATASETS.values()))  # of F10
 COMPARED = ("er", "icarl", "mir", "ss-il", "er-ace", "er-aml")
 POINTS = ("#4c78a8", "#f58518", "#54a24b", "#b279a2")
 
 
 def title_of(setting: Setting) -> str:
-    variants = {"er-aml:negatives=all": "ER-AML, all negatives", "der++-ace": "DER++ with ACE"}
+    variants = {
+        "er:head=cosine": "ER, cosine head",
+        "er-aml:negatives=all": "ER-AML, all negatives",
+        "der++-ace": "DER++ with ACE",
+    }
     return variants.get(setting.method) or TITLES[setting.name]
 
 
@@ -78,6 +85,9 @@ def legend_above(figure: Any, columns: int = 2) -> None:
 
 
 def legend_inside(axes: Any) -> None:
+    """Where there is nothing to show yet, there are no scales either."""
+    if not any(len(line.get_xdata()) for line in axes.lines) and not axes.collections:
+        axes.set(xscale="linear", xticks=[], yticks=[])
     if axes.get_legend_handles_labels()[0]:
         axes.legend(frameon=False, fontsize=6)
 
@@ -93,11 +103,10 @@ def scatter(axes: Any, view: dict[str, Any], plane: "np.ndarray[Any, Any]") -> N
 
 
 def displacement(axes: Any, before: dict[str, Any], after: dict[str, Any], plane: "np.ndarray[Any, Any]") -> None:
-    """An arrow from where the mean of a class's features was to where it is."""
-    for colour, label in zip(POINTS, np.unique(before["label"]), strict=False):
-        tail, head = (
-            plane @ np.array(view["features"])[np.array(view["label"]) == label].mean(0) for view in (before, after)
-        )
+    """An arrow from where the prototype of each class of the first task was to where it is."""
+    old = sorted(before["prototypes"], key=int)[: len(before["prototypes"]) // 2]
+    for colour, label in zip(POINTS, old, strict=False):
+        tail, head = (plane @ np.array(view["prototypes"][label]) for view in (before, after))
         axes.annotate("", head, tail, arrowprops={"arrowstyle": "->", "color": colour, "linewidth": 1.2})
 
 
@@ -112,9 +121,9 @@ def f1(figure: Any, found: Found) -> None:
             view = next((each for each in looks if each["iteration"] == AFTER_SWITCH), looks[-1])
             scatter(panel, view, plane)
             displacement(panel, looks[0], view, plane)
-            panel.set_title(f"{title_of(setting)}, {view['iteration']} updates after the switch")
-    draw(gradient, found, FROM_ONE_MODEL[:2], partial(curves.of_first_task, probe="gradient"))
-    gradient.set(title="gradient on features of old classes", xlabel=SINCE_SWITCH, xscale="log", ylabel="norm")
+            panel.set_title(f"{title_of(setting)}: update {view['iteration']}")
+    draw(gradient, found, GRADIENTS[:2], partial(curves.of_first_task, probe="prototype-gradient"))
+    gradient.set(title="gradient on prototypes of old classes", xlabel=SINCE_SWITCH, xscale="log", ylabel="norm")
     for setting, style in zip(AT_A_SWITCH, ("-", "-", ":"), strict=True):
         title = f"{title_of(setting)}, M = {setting.memory}"
         found_curves = drawable(found, setting, curves.first_task_accuracy)
@@ -207,7 +216,11 @@ def f9(figure: Any, found: Found) -> None:
 
 
 def f10(figure: Any, found: Found) -> None:
+    """Without the rows of panels of which nothing is there, unless nothing is there at all."""
     panels = [(dataset, memory) for dataset, memories in DATASETS.items() for memory in memories]
+    shown = [(s.dataset, s.memory) for s in F10.needs if found(s)]
+    panels = [panel for panel in panels if panel in shown] or panels
+    figure.set_size_inches(F10.size[0], F10.size[1] * len(panels) / ROWS)
     grid = figure.subplots(len(panels), 2, squeeze=False, sharex=False)
     for row, (dataset, memory) in zip(grid, panels, strict=True):
         for axes, augment in zip(row, (False, True), strict=True):
@@ -217,6 +230,7 @@ def f10(figure: Any, found: Found) -> None:
                 axes.legend(frameon=False, ncols=2, fontsize=6)
             else:
                 axes.text(0.5, 0.5, "missing", transform=axes.transAxes, ha="center", color="0.5")
+                axes.set(xticks=[])
             axes.set(title=f"{dataset}, M = {memory}{', augmented' if augment else ''}", ylim=(0, 100))
         row[0].set_ylabel("anytime accuracy, %")
 
@@ -232,7 +246,12 @@ def anytime_settings() -> list[Setting]:
 
 
 F1 = PaperFigure(
-    "F1", "What happens at a task boundary", "fig:first_fig", [*FROM_ONE_MODEL[:2], *AT_A_SWITCH], f1, (10, 2.5)
+    "F1",
+    "What happens at a task boundary",
+    "fig:first_fig",
+    [*FROM_ONE_MODEL[:2], *GRADIENTS[:2], *AT_A_SWITCH],
+    f1,
+    (10, 2.5),
 )
 F2 = PaperFigure(
     "F2",
@@ -251,7 +270,7 @@ F3 = PaperFigure(
     (INCH_PER_COLUMN, 2.8),
 )
 F4 = PaperFigure("F4", "Accuracy on the present task", "fig:ssil_first_task", [SSIL, ER, ERACE], f4)
-F5 = PaperFigure("F5", "Alignment of memory and held-out samples", "fig:drift_barchart", [ER, ERACE], f5)
+F5 = PaperFigure("F5", "Alignment of memory and validation samples", "fig:drift_barchart", ALIGNED, f5)
 F6 = PaperFigure(
     "F6",
     "DER++ with and without ACE",
@@ -261,7 +280,7 @@ F6 = PaperFigure(
 )
 F7 = PaperFigure("F7", "Gradient norms at a switch", "fig:rep-gradient-mask", [ER, ERACE, ALL_NEGATIVES, ERAML], f7)
 F8 = PaperFigure(
-    "F8", "Drift of samples in memory, ER and ER-ACE", "appendix:drift", [ER, ERACE], f8, (INCH_PER_COLUMN, 4)
+    "F8", "Drift of samples in memory, ER and ER-ACE", "appendix:drift", [COSINE_ER, ERACE], f8, (INCH_PER_COLUMN, 4)
 )
 F9 = PaperFigure("F9", "Features and prototypes during the second task", "appendix", FROM_ONE_MODEL, f9, (7, 5.2))
 F10 = PaperFigure("F10", "Anytime accuracy", "appendix:add", anytime_settings(), f10, (7, 22))

@@ -1,40 +1,18 @@
 """The paper as far as a store has it: every table and figure of which at least one run is there."""
 
 import importlib.util
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from holdfast.paper import tuned
 from holdfast.paper.artifacts import ARTIFACTS, badges
 from holdfast.paper.figure import PaperFigure
+from holdfast.paper.in_store import InStore
+from holdfast.paper.measures import MEASURES
 from holdfast.paper.picks import NOTES, Picks, Whose
 from holdfast.paper.setting import Setting
-from holdfast.paper.table import MEASURES, Cell, PaperTable
+from holdfast.paper.table import Cell, PaperTable
 from holdfast.report.compare import Comparison, compare
-from holdfast.runs.identity import RecordIndex
-from holdfast.runs.store import Record
-
-
-class InStore:
-    """The records of a setting with whatever seeds there are, one a seed."""
-
-    def __init__(self, load: Callable[[str], Record]) -> None:
-        self.quick = False
-        self.picks: Picks = {}
-        self.whose: Whose = "text"
-        self._load = load
-        self._rows = RecordIndex()
-
-    def add(self, row: Record) -> None:
-        self._rows.add(row)
-
-    def ids(self, setting: Setting) -> dict[int, str]:
-        """By seed."""
-        (spec,) = setting.specs(1, quick=self.quick, picks=self.picks, whose=self.whose)
-        return {seed: row["id"] for seed, row in self._rows.of(spec).items()}
-
-    def __call__(self, setting: Setting) -> list[Record]:
-        return [self._load(run) for run in self.ids(setting).values()]
 
 
 @dataclass(frozen=True)

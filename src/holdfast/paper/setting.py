@@ -1,19 +1,22 @@
 """What the paper's experiments have in common: streams, sizes, hyper-parameters."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from holdfast.errors import InputError
+from holdfast import methods
+from holdfast.errors import InputError, UnknownName
 from holdfast.paper.picks import HyperParameters, Picks, Whose, authors
 from holdfast.runs.grid import grid
 from holdfast.runs.spec import RunSpec
 from holdfast.runs.store import Record
+from holdfast.streams.named import OPTIONS
 
 TOLD_NO_MEMORY = ("iid", "iid++", "iid-offline", "fine-tuning")
 
 
 SAME_PICK_AS = {"der++-ace": "der++", "der": "der++", "fine-tuning": "er"}
+VALIDATION = "holdout=5"  # of a stream: tested on samples that are withheld from training
 MEMORY_OF_MINIATURES = {0: 0, 5: 1, 20: 2, 50: 3, 100: 4}
 
 
@@ -44,9 +47,15 @@ class Setting:
         values = [str(getattr(self, field, "")), options.get(field, "")]
         return [*values, self.name] if field == "method" else values
 
+    def fits(self, wanted: Mapping[str, str]) -> bool:
+        return all(value in self.said(field) for field, value in wanted.items())
+
     def authors_pick(self, whose: Whose = "text") -> HyperParameters:
         name = SAME_PICK_AS.get(self.name, self.name)
-        return authors(whose, self.dataset, name, memory=self.memory, augment=self.augment)
+        pick = authors(whose, self.dataset, name, memory=self.memory, augment=self.augment)
+        known = methods.find(self.name).__dataclass_fields__  # DER has no β
+        options = [option for option in pick.options.split(",") if option.partition("=")[0] in known]
+        return pick._replace(options=",".join(options))
 
     def has_pick_of_its_own(self, whose: Whose) -> bool:
         """Other than the text has for it."""
@@ -84,7 +93,21 @@ def _miniature(setting: Setting, method: str) -> dict[str, object]:
         raise InputError(f"--memory {setting.memory}: there are miniatures with {known} samples a class only")
     memory = MEMORY_OF_MINIATURES[setting.memory]
     stream = f"fashion:first=20,tasks={tasks}{extra}"
-    return {"stream": stream, "method": method, "memory": memory, "net": "mlp", "eval": "rotating:20"}
+    evaluation = "exact" if VALIDATION in setting.stream else "rotating:20"  # of validation samples there are few
+    return {"stream": stream, "method": method, "memory": memory, "net": "mlp", "eval": evaluation}
+
+
+def only(texts: Sequence[str]) -> dict[str, str]:
+    """field=value,field=value of settings and of their streams."""
+    wanted = {}
+    for item in (item for text in texts for item in text.split(",")):
+        field, equals, value = item.partition("=")
+        if not equals or not value:
+            raise InputError(f"--only {item}: write field=value, as method=er-ace,memory=20")
+        if field not in (known := (*Setting.__dataclass_fields__, *OPTIONS)):
+            raise UnknownName("field", field, known)
+        wanted[field] = value.capitalize() if field == "augment" else value
+    return wanted
 
 
 Found = Callable[[Setting], list[Record]]

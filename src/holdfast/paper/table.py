@@ -1,6 +1,7 @@
 """Tables of the paper: which runs are behind each cell, and our numbers beside the published ones."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from textwrap import fill
 from typing import Any
@@ -9,32 +10,13 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from holdfast.paper import curves
+from holdfast.paper.measures import MEASURES, PUBLISHED_AS
 from holdfast.paper.published import Published, place, published
 from holdfast.paper.setting import Found, Setting
 from holdfast.report.statistics import agreement, with_seeds
 from holdfast.runs.store import Record
 
-
-def forgetting(record: Record) -> float | None:
-    return None if record["forgetting"] is None else 100 * record["forgetting"]
-
-
-def drift_in_second_task(record: Record) -> float | None:
-    """The mean over the second task's updates that were looked at."""
-    switch, end = record["task_ends"][:2]
-    moved = [up for step, up in zip(*curves.drift(record), strict=True) if switch < step <= end]
-    return sum(moved) / len(moved) if moved else None
-
-
-MEASURES: dict[str, tuple[str, Callable[[Record], float | None]]] = {
-    "aaa": ("AAA %", lambda record: 100 * record["aaa"]),
-    "acc": ("Acc %", lambda record: 100 * record["acc"]),
-    "forgetting": ("forgetting %", forgetting),
-    "tflops": ("tera multiply-adds", lambda record: record["train_macs"] / 1e12),
-    "megabytes": ("MB", lambda record: record["memory_bytes"] / 1e6),
-    "drift": ("drift", drift_in_second_task),
-}
+MOST_COLUMNS = 4  # of a table on a terminal of 80 columns
 
 
 @dataclass(frozen=True)
@@ -57,10 +39,12 @@ class Cell:
     paper: Published | None
     comparable: bool = True  # a miniature is not
     choice: str = ""  # which runs were better, beside the accuracy, where the paper has the better of two
+    settings: tuple[Setting, ...] = ()  # of its runs: two where the paper has the better one
 
     def as_json(self) -> dict[str, Any]:
         paper = {key: value for key, value in vars(self.paper).items() if value is not None} if self.paper else None
-        return {**vars(self), "paper": paper, "agreement": self.verdict}
+        fields = {name: value for name, value in vars(self).items() if name != "settings"}
+        return {**fields, "paper": paper, "agreement": self.verdict}
 
     @property
     def ours(self) -> str:
@@ -106,17 +90,28 @@ class PaperTable:
     def cells(self, found: Found, *, comparable: bool = True) -> Iterator[Cell]:
         for row in self.rows:
             for column in self.columns:
-                choice, records = _better({setting: found(setting) for setting in self._settings(row, column)})
-                for measure in self.measures:
-                    measured = [(record["id"], MEASURES[measure][1](record)) for record in records]
-                    runs = [run for run, value in measured if value is not None]
-                    values = [value for _, value in measured if value is not None]
-                    what: dict[str, Any] = (
-                        {"dataset": "cifar10", "augment": False} | dict(row.settings) | dict(column.settings)
-                    )
-                    paper = published(self.name, measure, **what)
-                    beside = choice if measure == "acc" else ""
-                    yield Cell(row.title, column.title, measure, values, runs, paper, comparable, beside)
+                yield from self._cells(found, row, column, self.measures, comparable=comparable)
+
+    def cell(self, found: Found, row: str, column: str, measure: str, *, comparable: bool = True) -> Cell:
+        """By the titles of its row and column."""
+        (of_row,) = (line for line in self.rows if line.title == row)
+        (of_column,) = (line for line in self.columns if line.title == column)
+        (only,) = self._cells(found, of_row, of_column, [measure], comparable=comparable)
+        return only
+
+    def _cells(
+        self, found: Found, row: Line, column: Line, measures: Sequence[str], *, comparable: bool
+    ) -> Iterator[Cell]:
+        settings = tuple(self._settings(row, column))
+        choice, records = _better({setting: found(setting) for setting in settings})
+        for measure in measures:
+            measured = [(record["id"], MEASURES[measure][1](record)) for record in records]
+            runs = [run for run, value in measured if value is not None]
+            values = [value for _, value in measured if value is not None]
+            what: dict[str, Any] = {"dataset": "cifar10", "augment": False} | dict(row.settings) | dict(column.settings)
+            paper = published(self.name, PUBLISHED_AS.get(measure, measure), **what)
+            beside = choice if measure == "acc" else ""
+            yield Cell(row.title, column.title, measure, values, runs, paper, comparable, beside, settings)
 
     def parts(self, cells: Sequence[Cell]) -> Iterator[tuple[Line, list[str], list[tuple[str, list[Cell]]]]]:
         """A table for each column of the paper's: the column, the measures shown, and the cells of each row."""
@@ -127,20 +122,19 @@ class PaperTable:
 
     def render(self, cells: Sequence[Cell]) -> list[Table]:
         """One table a column of the paper's; in each cell ours, below it the published value and the difference."""
-        return [
-            _drawn(f"{self.name}  {self.title}: {column.title}", shown, rows)
-            for column, shown, rows in self.parts(cells)
-        ]
+        tables = []
+        for column, shown, rows in self.parts(cells):
+            width = math.ceil(len(shown) / math.ceil(len(shown) / MOST_COLUMNS)) if shown else 1
+            for start in range(0, len(shown), width):
+                part = slice(start, start + width)
+                title = f"{self.name}  {self.title}: {column.title}"
+                tables.append(_drawn(title, shown[part], [(name, of_row[part]) for name, of_row in rows]))
+        return tables
 
     def markdown(self, cells: Sequence[Cell]) -> str:
         parts = [f"# {self.name}: {self.title}", f"`{self.place}` in the paper. Ours: mean ± standard error (seeds)."]
         for column, shown, rows in self.parts(cells):
-            heads = [part for measure in shown for part in (MEASURES[measure][0], "published", "difference")]
-            lines = [f"| method | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
-            for title, of_row in rows:
-                texts = [part for cell in of_row for part in (_ours(cell), cell.theirs, cell.verdict)]
-                lines.append(f"| {title} | {' | '.join(texts)} |")
-            parts += [f"## {column.title}", "\n".join(lines)]
+            parts += [f"## {column.title}", as_markdown(shown, rows)]
         return "\n\n".join([*parts, *self.notes]) + "\n"
 
     def _shown(self, column: Line, cells: Sequence[Cell]) -> list[str]:
@@ -158,6 +152,16 @@ class PaperTable:
         if self.best_of_augmentation and "augment" not in fields:
             return [Setting(**fields, augment=augment) for augment in (False, True)]
         return [Setting(**fields)]
+
+
+def as_markdown(measures: Sequence[str], rows: Sequence[tuple[str, list[Cell]]]) -> str:
+    """A column of the paper's table."""
+    heads = [part for measure in measures for part in (MEASURES[measure][0], "published", "difference")]
+    lines = [f"| method | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
+    for title, of_row in rows:
+        texts = [part for cell in of_row for part in (_ours(cell), cell.theirs, cell.verdict)]
+        lines.append(f"| {title} | {' | '.join(texts)} |")
+    return "\n".join(lines)
 
 
 def _at(cells: Sequence[Cell], row: Line, column: Line, measure: str) -> Cell:

@@ -1,10 +1,14 @@
 """Records that another store has exported: what they must have, and whether they are those that are here."""
 
+import gzip
 import json
+import lzma
 import math
 import re
 import reprlib
-from collections.abc import Callable, Iterator, Mapping
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from io import BufferedIOBase
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +33,22 @@ PARTS = {
 }
 
 
+MOST_BYTES = 2**31  # of the text in a compressed file: a small one may claim to hold anything
+OPENERS: dict[str, Callable[[Path], BufferedIOBase]] = {".gz": gzip.GzipFile, ".xz": lzma.LZMAFile}
+
+
+def packed(records: Iterable[Record], file: Path) -> bytes:
+    """What `read` reads, compressed if the file is called .gz or .xz; the same records give the same bytes."""
+    text = ("[" + ",\n".join(map(json.dumps, records)) + "]\n").encode()
+    if file.suffix == ".gz":
+        return gzip.compress(text, mtime=0)
+    return lzma.compress(text) if file.suffix == ".xz" else text
+
+
 def read(file: Path) -> list[Record]:
     try:
-        records = json.loads(file.read_text())
-    except (OSError, ValueError, RecursionError) as error:
+        records = json.loads(_content(file))
+    except (OSError, EOFError, lzma.LZMAError, zlib.error, ValueError, RecursionError) as error:
         raise InputError(f"{file} cannot be read: {error}") from error
     if not isinstance(records, list):
         raise InputError(f"{file} holds no records of runs; holdfast runs export --json makes such files")
@@ -40,6 +56,16 @@ def read(file: Path) -> list[Record]:
         for flaw in _flaws(record):
             raise InputError(f"{file} holds something else than records of runs: of number {number}, {flaw}")
     return [completed(record) for record in records]
+
+
+def _content(file: Path) -> bytes:
+    if file.suffix not in OPENERS:
+        return file.read_bytes()
+    with OPENERS[file.suffix](file) as opened:
+        content = opened.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise InputError(f"{file} cannot be read: it holds more than {MOST_BYTES:,} bytes")
+    return content
 
 
 def difference(here: Record, there: Record) -> str | None:

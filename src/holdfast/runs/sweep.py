@@ -35,6 +35,16 @@ class Backend(Protocol):
         """Ends everything; the last events of the runs under way."""
 
 
+def begun(store: Store) -> set[str]:
+    """The ids of runs that have a snapshot to go on from."""
+    folder = snapshots_of(store)
+    return {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+
+
+def snapshots_of(store: Store) -> Path:
+    return store.file.with_suffix(".snapshots")
+
+
 class Sweep:
     """The runs of a command and where they stand."""
 
@@ -56,7 +66,7 @@ class Sweep:
         self.stopped = False
         self._precision = precision
         self._job = partial(Job, snapshot_every=snapshot_every, keep_learner=keep_learners, precision=precision)
-        self._snapshots = store.file.with_suffix(".snapshots")
+        self._snapshots = snapshots_of(store)
 
     def done(self) -> list[RunSpec]:
         return self._with("done")
