@@ -53,28 +53,33 @@ class AtLines(OutOfMemory):
         self._lines.__exit__(*how)
 
     def _look(self, frame: FrameType) -> None:
-        if frame.f_lineno in lines_that_make(frame.f_code) and not text_of(frame).startswith(("with ", "try:")):
-            if not is_finalizing(frame):
-                self.count(place_of(frame))
+        makes = frame.f_lineno in lines_that_make(frame.f_code) and not text_of(frame).startswith(("with ", "try:"))
+        if makes and not is_finalizing(frame):
+            self.count(place_of(frame))
+
+
+class EveryOperation(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Inside, `act` is called before each operation, with its name."""
+
+    def __init__(self, act: Callable[[str], None]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._act = act
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self._act(str(function))
+        return function(*args, **(kwargs or {}))
 
 
 class AtOperations(OutOfMemory):
     """Operations of torch, those of the gradient included."""
 
     def __enter__(self) -> "AtOperations":
-        count = self.count
-
-        class Mode(TorchDispatchMode):
-            def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-                count(str(function))
-                return function(*args, **(kwargs or {}))
-
-        self._mode = Mode()
-        self._mode.__enter__()
+        self._operations = EveryOperation(self.count)
+        self._operations.__enter__()  # type: ignore[no-untyped-call]
         return self
 
-    def __exit__(self, *how: Any) -> None:
-        self._mode.__exit__(*how)
+    def __exit__(self, *how: object) -> None:
+        self._operations.__exit__(*how)
 
 
 def is_finalizing(frame: FrameType | None) -> bool:

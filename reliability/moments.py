@@ -70,7 +70,7 @@ def failing_backward(learner: Learner) -> Iterator[None]:
     def fail(_: object) -> None:
         raise Failure
 
-    hook = next(learner.net.encoder.parameters()).register_hook(fail)
+    hook = next(learner.net.encoder.parameters()).register_hook(fail)  # type: ignore[no-untyped-call]
     try:
         yield
     finally:
