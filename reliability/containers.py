@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from holdfast.errors import InUse
+from holdfast.errors import HoldfastError
 from reliability import durable_learner, learners, spaces
 from reliability.outcome import Skipped, counted
 
@@ -87,12 +87,12 @@ def _contain(host: str, work: Work, folder: Path, messages: Connection) -> None:
 
 
 def look(folder: Path, messages: Connection) -> None:
-    """Tries to open it."""
+    """Tries to open it, and says what came of it."""
     began = time.monotonic()
     try:
         durable_learner.opened(folder).close()
         messages.send(("opened", None, 0.0))
-    except InUse as error:
+    except HoldfastError as error:
         messages.send((str(error), os.getpid(), time.monotonic() - began))
 
 
@@ -108,7 +108,7 @@ def two_containers(effort: int) -> Iterator[str | None]:
         yield Skipped(str(error))
 
 
-def flaws_of_sharing(folder: Path, first: str, second: str, seconds: float) -> Iterator[str | None]:
+def flaws_of_sharing(folder: Path, first: str, second: str, seconds: float, look: Work = look) -> Iterator[str | None]:
     with container(first, partial(learners.live, exits_at_sigterm=False), folder) as holder:
         begun = holder.hear()
         with container(second, look, folder) as other:

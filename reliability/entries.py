@@ -1,5 +1,6 @@
 """Logs whose entries stand in another order, are missing, there twice, or come from another log."""
 
+import os
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,17 +28,18 @@ class Written:
     head: bytes
     frames: Frames  # each entry with what stands before it; a seal last if it was closed
     entries: int
+    twin: Frames  # of the same log in a copy of its folder, which went on otherwise
     foreign: list[Frames]
     is_safe: bool  # whether each entry was synced before the next was written
 
     def flaw(self, mixed: Frames, found: int | None) -> str | None:
         """What is wrong with reading so many entries from it, or with refusing it if that is None."""
-        same = next((i for i, (a, b) in enumerate(zip(mixed, self.frames, strict=False)) if a != b), None)
-        same = min(len(mixed), len(self.frames)) if same is None else same
-        rest, seal = mixed[same:], self.frames[self.entries :]
+        ours = self.twin if mixed[:1] == self.twin[:1] else self.frames  # a twin is as right, up to its first change
+        same = len(os.path.commonprefix([mixed, ours]))
+        rest, seals = mixed[same:], self.frames[self.entries :] + self.twin[self.entries :]
         if found is None:
             return None if rest else "refused, though only its end is missing"
-        if any(frame in seal or (self.is_safe and frame in self.frames) for frame in rest):
+        if any(frame in seals or (self.is_safe and frame in self.frames + self.twin) for frame in rest):
             return "not noticed"
         return None if found == min(same, self.entries) else f"{found} entries were read, {same} are right"
 
@@ -100,18 +102,19 @@ def entries_mixed_up(effort: int) -> Iterator[str | None]:
 
 
 def a_log(path: Path, identity: Identity, rng: random.Random) -> Written:
-    entries = [rng.randbytes(rng.choice((20, 20, 30))) for _ in range(rng.randint(2, 8))]
+    sizes = [rng.choice((20, 20, 30)) for _ in range(rng.randint(2, 8))]
     closed, syncs_later = rng.random() < 0.5, rng.random() < 0.3
 
     def frames_of(identity: Identity) -> Frames:
         one = Log(path, identity, durable_learner.NEVER if syncs_later else 0.0)
-        for entry in entries:
-            one.append(entry)
+        for size in sizes:
+            one.append(rng.randbytes(size))
         (one.close if closed else one.abandon)()
         return frames_in(path.read_bytes())
 
-    foreign = [frames_of(Identity.new(LEARNER)), frames_of(Identity.new(OTHER))]
-    return Written(identity.head, frames_of(identity), len(entries), foreign, is_safe=not syncs_later)
+    twin = frames_of(identity)
+    foreign = [frames_of(Identity.new(LEARNER)), frames_of(Identity.new(OTHER)), twin]
+    return Written(identity.head, frames_of(identity), len(sizes), twin, foreign, is_safe=not syncs_later)
 
 
 def frames_in(whole: bytes) -> Frames:
@@ -170,7 +173,9 @@ def a_home(*, closed: bool) -> Iterator[Home]:
             (learner.close if closed else partial(durable_learner.kill, learner))()
             strange.append(log_of(where).read_bytes())
         whole = strange.pop()
-        written = Written(whole[: HEAD.size], frames_in(whole), len(states) - 1, list(map(frames_in, strange)), True)
+        written = Written(
+            whole[: HEAD.size], frames_in(whole), len(states) - 1, [], list(map(frames_in, strange)), True
+        )
         yield Home(folder, contents(folder), log_of(folder), states, strange, written)
 
 

@@ -54,7 +54,7 @@ class AtLines(OutOfMemory):
 
     def _look(self, frame: FrameType) -> None:
         makes = frame.f_lineno in lines_that_make(frame.f_code) and not text_of(frame).startswith(("with ", "try:"))
-        if makes and not is_finalizing(frame):
+        if makes and not is_cleaning_up(frame):
             self.count(place_of(frame))
 
 
@@ -79,14 +79,15 @@ class AtOperations(OutOfMemory):
         return self
 
     def __exit__(self, *how: object) -> None:
-        self._operations.__exit__(*how)
+        self._operations.__exit__(*how)  # type: ignore[no-untyped-call]
 
 
-def is_finalizing(frame: FrameType | None) -> bool:
-    """Whether Python has called it to clean up: it prints what goes wrong there, and nobody else hears of it."""
-    while frame is not None and frame.f_code.co_name != "__del__":
-        frame = frame.f_back
-    return frame is not None
+def is_cleaning_up(frame: FrameType) -> bool:
+    """Whether Python has called it at the end of a `with` or of an object: nobody could clean up after that."""
+    above: FrameType | None = frame
+    while above is not None and above.f_code.co_name != "__del__":
+        above = above.f_back
+    return above is not None or frame.f_code.co_name == "__exit__"
 
 
 @cache

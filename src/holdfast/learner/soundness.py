@@ -125,8 +125,6 @@ def _is_state(states: Mapping[Tensor, Values], parameters: list[Tensor]) -> bool
         single = [value for _, value in tensors if not value.ndim]
         if not all(shape == value.shape for shape, value in tensors) and len(single) != len(tensors):
             return False
-        if len({value.dtype for value in single}) > 1:
-            return False
         counts = [value.item() for value in single] + [v for _, v in values if isinstance(v, int | float)]
         if not all(0 <= count <= LARGEST if name == "step" else abs(count) <= LARGEST for count in counts):
             return False
