@@ -1,11 +1,11 @@
 """Logs whose entries stand in another order, are missing, there twice, or come from another log."""
 
-import os
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -35,11 +35,11 @@ class Written:
     def flaw(self, mixed: Frames, found: int | None) -> str | None:
         """What is wrong with reading so many entries from it, or with refusing it if that is None."""
         ours = self.twin if mixed[:1] == self.twin[:1] else self.frames  # a twin is as right, up to its first change
-        same = len(os.path.commonprefix([mixed, ours]))
-        rest, seals = mixed[same:], self.frames[self.entries :] + self.twin[self.entries :]
+        same = len(list(takewhile(lambda pair: pair[0] == pair[1], zip(mixed, ours, strict=False))))
+        rest, seal = mixed[same:], ours[self.entries :]
         if found is None:
             return None if rest else "refused, though only its end is missing"
-        if any(frame in seals or (self.is_safe and frame in self.frames + self.twin) for frame in rest):
+        if any(frame in seal or (self.is_safe and frame in ours) for frame in rest):
             return "not noticed"
         return None if found == min(same, self.entries) else f"{found} entries were read, {same} are right"
 
@@ -173,9 +173,8 @@ def a_home(*, closed: bool) -> Iterator[Home]:
             (learner.close if closed else partial(durable_learner.kill, learner))()
             strange.append(log_of(where).read_bytes())
         whole = strange.pop()
-        written = Written(
-            whole[: HEAD.size], frames_in(whole), len(states) - 1, [], list(map(frames_in, strange)), True
-        )
+        foreign = list(map(frames_in, strange))
+        written = Written(whole[: HEAD.size], frames_in(whole), len(states) - 1, [], foreign, is_safe=True)
         yield Home(folder, contents(folder), log_of(folder), states, strange, written)
 
 

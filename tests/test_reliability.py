@@ -29,6 +29,7 @@ from holdfast.runs.store import Store
 from holdfast.storage import checkpoint, files, locks
 from holdfast.storage.files import Appendix
 from reliability import (
+    acts,
     clocks,
     containers,
     crashes,
@@ -190,16 +191,16 @@ def test_a_careless_learner_is_noticed(
 @pytest.mark.parametrize(
     ("method", "part", "instead", "act"),
     [
-        (locks.FolderLock._take, "_flocked(folder, os.O_RDONLY)", "os.open(folder, 0)", folders.copied),
-        (Folder._check, "not self._lock.is_in_place", "False", folders.moved),
-        (Folder._check, "not self._lock.is_in_place", "False", folders.replaced),
-        (Folder._is_own_log, "identity is not None and", "True or", folders.strangers),
-        (Folder.__init__, "path.absolute()", "path", folders.directory_changed),
-        (locks.FolderLock.sign, "not self.is_signature(self._name)", "False", folders.lock_of_another),
+        (locks.FolderLock._take, "_flocked(folder, os.O_RDONLY)", "os.open(folder, 0)", acts.copied),
+        (Folder._check, "not self._lock.is_in_place", "False", acts.moved),
+        (Folder._check, "not self._lock.is_in_place", "False", acts.replaced),
+        (Folder._is_own_log, "identity is not None and", "True or", acts.strangers),
+        (Folder.__init__, "path.absolute()", "path", acts.directory_changed),
+        (locks.FolderLock.sign, "not self.is_signature(self._name)", "False", acts.lock_of_another),
     ],
 )
 def test_a_careless_folder_is_noticed(
-    method: Function, part: str, instead: str, act: folders.Act, monkeypatch: pytest.MonkeyPatch
+    method: Function, part: str, instead: str, act: acts.Act, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert not any(folders.walk([act, act], "relative"))
     monkeypatch.setattr(f"{method.__module__}.{method.__qualname__}", changed(method, part, instead))
