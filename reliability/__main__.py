@@ -8,18 +8,27 @@ from rich.console import Console
 from rich.table import Table
 
 from reliability import (
+    clocks,
+    containers,
     crashes,
     cuts,
     damage,
     endurance,
+    entries,
+    exhaustion,
+    folders,
     forgeries,
     growth,
     interrupts,
     kills,
     learners,
+    moments,
+    moves,
     odds,
     readers,
+    seals,
     timers,
+    writes,
 )
 from reliability.outcome import Figure, together
 
@@ -39,7 +48,6 @@ FIGURES: dict[str, Figure] = {
         "a full or failing disk is a clear error and costs nothing else",
         together(crashes.disk_full_or_failing, crashes.same_learner_after_a_failure),
     ),
-    "R32": Figure("what was refused because the disk failed never comes back", crashes.killed_after_a_failure),
     "R8": Figure("a forged file is refused or read, and nothing else happens", forgeries.forged_files),
     "R10": Figure("a flipped bit in a learner's files is noticed", damage.bits_flipped),
     "R13": Figure(
@@ -69,6 +77,35 @@ FIGURES: dict[str, Figure] = {
     "R28": Figure(
         "told to stop, it saves and ends in 5 s", together(kills.told_to_stop, learners.learners_told_to_stop)
     ),
+    "R31": Figure(
+        "whatever is done to an open folder, its lock holds or the learner refuses, and files of others stay",
+        together(folders.folders_handled, folders.folders_mounted),
+    ),
+    "R32": Figure("what was refused because the disk failed never comes back", crashes.killed_after_a_failure),
+    "R33": Figure(
+        "entries of a log in another order, missing, doubled or foreign are noticed",
+        together(entries.entries_mixed_up, entries.learners_with_mixed_up_logs),
+    ),
+    "R34": Figure(
+        "after a step that failed or an outlier, in any mode of torch, the next batch is learned",
+        together(moments.steps_that_failed, moments.outliers),
+    ),
+    "R36": Figure(
+        "a forged file with right checksums is refused in 1 s and 256 MiB, or works",
+        together(seals.forged_with_right_checksums, seals.folders_forged_with_right_checksums),
+    ),
+    "R37": Figure("without memory at any place, a learner is as before and goes on", exhaustion.out_of_memory_anywhere),
+    "R38": Figure(
+        "a disk that becomes read-only is a clear error and costs nothing else",
+        together(writes.disk_becomes_read_only, writes.mounted_read_only),
+    ),
+    "R39": Figure("clocks that jump by years change nothing", clocks.clocks_jump),
+    "R40": Figure(
+        "calls that are interrupted or write only a part cost nothing",
+        together(writes.written_in_parts, writes.calls_interrupted, writes.signals_all_the_time),
+    ),
+    "R41": Figure("of two containers with one volume, one has the learner", containers.two_containers),
+    "R42": Figure("a learner that is moved to another machine goes on, and says what differs", moves.moved_and_back),
 }
 
 
@@ -84,7 +121,7 @@ def main() -> int:
     table = Table("figure", "what", box=None)
     for column in ("tried", "lost", "seconds"):
         table.add_column(column, justify="right")
-    lost = []
+    lost, skipped = [], []
     for name in options.figures or FIGURES:
         figure = FIGURES[name]
         start = time.perf_counter()
@@ -93,8 +130,9 @@ def main() -> int:
         seconds = time.perf_counter() - start
         table.add_row(name, figure.promise, str(outcome.tried), str(len(outcome.lost)), f"{seconds:.1f}")
         lost += [f"{name}: {line}" for line in outcome.lost]
+        skipped += [f"{name}: skipped: {line}" for line in outcome.skipped]
     console.print(table)
-    for line in lost:
+    for line in [*skipped, *lost]:
         print(line)
     return 1 if lost else 0
 

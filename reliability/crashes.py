@@ -2,8 +2,9 @@
 
 import errno
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,7 +14,7 @@ from reliability import durable_learner
 from reliability.disk import Fault, FaultyDisk, crash
 from reliability.outcome import counted
 from reliability.scenarios import scenarios
-from reliability.stage import Stage, put_back
+from reliability.stage import Scenario, Stage, put_back
 
 OPERATIONS_OF_OPENING = 30
 
@@ -49,16 +50,22 @@ def disk_full_or_failing(effort: int) -> Iterator[str | None]:
     Where no error tells of it, everything is safe all the same.
     """
     for stage in stages(effort):
-        for at in range(1, stage.operations + 1):
-            for kind in kinds_of_failure(effort, at):
-                play = stage.play(Fault(at, kind, part=0.5))
-                error = play.error
-                if error is None:
-                    play.disk.lose_power(random.Random(at), kept=0)
-                flaw = stage.flaw(play)
-                if error and not (isinstance(error, HoldfastError) and str(stage.folder) in str(error)):
-                    flaw = f"{type(error).__name__}: {error}"
-                yield line(stage, f"{errno.errorcode[kind]} at operation {at}", flaw)
+        yield from failures(stage, partial(kinds_of_failure, effort))
+
+
+def failures(stage: Stage, kinds: Callable[[int], tuple[int, ...]]) -> Iterator[str | None]:
+    """Each operation fails once, in each of the ways that are given for its number."""
+    for at in range(1, stage.operations + 1):
+        for kind in kinds(at):
+            part = 0 if kind == errno.EINTR else 0.5  # a call that has done a part of its work says so instead
+            play = stage.play(Fault(at, kind, part))
+            error = play.error
+            if error is None:
+                play.disk.lose_power(random.Random(at), kept=0)
+            flaw = stage.flaw(play)
+            if error and not (isinstance(error, HoldfastError) and str(stage.folder) in str(error)):
+                flaw = f"{type(error).__name__}: {error}"
+            yield line(stage, f"{errno.errorcode[kind]} at operation {at}", flaw)
 
 
 @counted
@@ -101,7 +108,11 @@ def kinds_of_failure(effort: int, at: int) -> tuple[int, ...]:
 
 
 def stages(effort: int) -> Iterator[Stage]:
-    for scenario in [*scenarios(effort), *durable_learner.scenarios(effort)]:
+    yield from staged([*scenarios(effort), *durable_learner.scenarios(effort)])
+
+
+def staged(scenarios: list[Scenario]) -> Iterator[Stage]:
+    for scenario in scenarios:
         with TemporaryDirectory() as folder:
             yield Stage(scenario, Path(folder))
 

@@ -21,9 +21,10 @@ from reliability.vfs import SQLiteThrough
 @dataclass(frozen=True)
 class Fault:
     at: int  # number of the operation, from 1
-    kind: int = errno.EIO  # or ENOSPC
+    kind: int = errno.EIO  # or another number
     part: float = 0.0  # how much is done of what is to be written
     crash: bool = False  # nothing after it happens, either
+    lasts: bool = False  # all after it fail as well, until the disk is mended
 
 
 def crash(at: int, part: float = 0.0) -> Fault:
@@ -37,12 +38,14 @@ Names = dict[Path, Content | None]
 class FaultyDisk:
     """What programs do inside is numbered. Nothing is really synced: what survives a power loss is decided here."""
 
-    def __init__(self, folder: Path, fault: Fault | None = None) -> None:
+    def __init__(self, folder: Path, fault: Fault | None = None, short: random.Random | None = None) -> None:
+        """With `short`, some files take only a part of what is written to them, and say so."""
         self.operations = 0
         self.writes: set[int] = set()  # the operations that can be done in part
         self.struck = False
         self._folder = folder
         self._fault = fault
+        self._short = short
         self._names: Names = {path: _load(path) for path in folder.rglob("*") if not path.name.endswith("-shm")}
         self._synced_names = self._names.copy()
         self._new_names: list[Names] = []
@@ -59,6 +62,9 @@ class FaultyDisk:
 
     def __exit__(self, *_: object) -> None:
         self._patches.close()
+
+    def mend(self) -> None:
+        self._fault = None
 
     def lose_power(self, rng: random.Random, kept: float | None = None) -> None:
         """Changes that were not synced are dropped, garbled or torn, in any combination; some share is kept."""
@@ -111,13 +117,19 @@ class FaultyDisk:
         self._operation()
         self._rename({path: None})
 
+    def taken(self, data: bytes) -> bytes:
+        """How much of it a file takes at once."""
+        return data if self._short is None else data[: self._short.randint(1, max(1, len(data)))]
+
     def _failure(self) -> "_Failure | None":
         self.operations += 1
         fault = self._fault
         if fault and self.operations == fault.at:
             self.struck = True
             return _Failure(fault.kind, fault.part)
-        return _Failure(errno.EIO, 0) if fault and fault.crash and self.struck else None
+        if fault and self.struck and (fault.crash or fault.lasts):
+            return _Failure(fault.kind, 0)
+        return None
 
     def _operation(self) -> None:
         if failure := self._failure():
@@ -146,9 +158,9 @@ class FaultyDisk:
         return handle
 
     def _write(self, handle: int, data: Any) -> int:
-        end = os.fstat(handle).st_size
-        self.write(self._handles[handle], end, bytes(data), lambda part: os.write(handle, part))
-        return len(data)
+        end, taken = os.fstat(handle).st_size, self.taken(bytes(data))
+        self.write(self._handles[handle], end, taken, lambda part: os.write(handle, part))
+        return len(taken)
 
     def _ftruncate(self, handle: int, size: int) -> None:
         self.truncate(self._handles[handle], size)
@@ -181,8 +193,9 @@ class _File(io.FileIO):
         self._disk = disk
 
     def write(self, data: Any) -> int:
-        self._disk.write(self._path, self.tell(), bytes(data), super().write)
-        return len(data)
+        taken = self._disk.taken(bytes(data))
+        self._disk.write(self._path, self.tell(), taken, super().write)
+        return len(taken)
 
 
 class _Failure(OSError):

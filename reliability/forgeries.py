@@ -45,7 +45,7 @@ def change_bytes(content: bytes, rng: random.Random) -> bytes:
 def change_values(content: bytes, rng: random.Random) -> bytes:
     """One value of the manifest is another one, or missing."""
     tensors, manifest = checkpoint.unpack(content)
-    holder, key = rng.choice(list(_places(manifest)))
+    holder, key = rng.choice(list(places(manifest)))
     if rng.random() < 0.2:
         del holder[key]
     else:
@@ -74,7 +74,7 @@ def change_header(content: bytes, rng: random.Random) -> bytes:
     """What comes before the tensors is something else."""
     size = int.from_bytes(content[:8], "little")
     header = json.loads(content[8 : 8 + size])
-    holder, key = rng.choice(list(_places(header)))
+    holder, key = rng.choice(list(places(header)))
     holder[key] = copy.deepcopy(rng.choice([*STRANGE, {"dtype": "F32", "shape": [2**62], "data_offsets": [0, 2**64]}]))
     text = rng.choice((json.dumps(header), DEEP)).encode()
     return len(text).to_bytes(8, "little") + text + content[8 + size :]
@@ -84,7 +84,7 @@ def change_sizes(content: bytes, rng: random.Random) -> bytes:
     """All sizes are such as a machine may just have."""
     tensors, manifest = checkpoint.unpack(content)
     size = rng.choice((6000, 20_000, 10**9))
-    for holder, key in _places(manifest):
+    for holder, key in places(manifest):
         if type(holder[key]) is int and key not in ("format", "log"):
             holder[key] = size
     return checkpoint.pack(tensors, manifest)
@@ -223,17 +223,18 @@ def durable_files() -> dict[Path, bytes]:
         return {path.relative_to(folder): content for path, content in contents(folder).items()}
 
 
-def _places(values: Any) -> Iterator[tuple[Any, Any]]:
+def places(values: Any) -> Iterator[tuple[Any, Any]]:
     """Every value inside, as what holds it and its key there."""
     for key, value in list(values.items() if isinstance(values, dict) else enumerate(values)):
         yield values, key
         if isinstance(value, dict | list):
-            yield from _places(value)
+            yield from places(value)
 
 
 def _others(tensor: Tensor) -> list[Tensor]:
     wide = torch.empty(0, 2**40)
-    shapes = [tensor.flatten(), tensor[None], tensor[:0], torch.cat([tensor, tensor]), wide, torch.tensor(1.0)]
+    rows = tensor if tensor.ndim else tensor[None]
+    shapes = [tensor.flatten(), tensor[None], rows[:0], torch.cat([rows, rows]), wide, torch.tensor(1.0)]
     return [*shapes, tensor.double(), tensor.to(torch.int64), tensor.to(torch.int32) - 7, torch.full_like(tensor, 99)]
 
 

@@ -2,13 +2,18 @@
 
 import functools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
 class Outcome:
     tried: int
     lost: list[str]  # a line each time the promise was broken
+    skipped: list[str] = field(default_factory=list)  # what cannot be tried here, and why
+
+
+class Skipped(str):
+    """A trial that this machine does not allow; it says why."""
 
 
 Measure = Callable[[int], Outcome]
@@ -26,7 +31,9 @@ def counted(trials: Callable[[int], Iterator[str | None]]) -> Measure:
     @functools.wraps(trials)
     def measure(effort: int) -> Outcome:
         found = list(trials(effort))
-        return Outcome(len(found), [line for line in found if line])
+        skipped: list[str] = [line for line in found if isinstance(line, Skipped)]
+        lost = [line for line in found if line and not isinstance(line, Skipped)]
+        return Outcome(len(found) - len(skipped), lost, skipped)
 
     return measure
 
@@ -34,6 +41,10 @@ def counted(trials: Callable[[int], Iterator[str | None]]) -> Measure:
 def together(*parts: Measure) -> Measure:
     def measure(effort: int) -> Outcome:
         outcomes = [part(effort) for part in parts]
-        return Outcome(sum(each.tried for each in outcomes), [line for each in outcomes for line in each.lost])
+        return Outcome(
+            sum(each.tried for each in outcomes),
+            [line for each in outcomes for line in each.lost],
+            [line for each in outcomes for line in each.skipped],
+        )
 
     return measure

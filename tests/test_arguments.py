@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from holdfast import ERAML, ClassBalanced, Learner, Memory, Reservoir, mlp, slim_resnet18, small_cnn
+from holdfast import DER, ERAML, ClassBalanced, Learner, Memory, Reservoir, mlp, slim_resnet18, small_cnn
 from holdfast.arguments import Range, real, whole
 from holdfast.errors import InputError
 
@@ -84,3 +84,10 @@ def test_numbers_become_plain(value: object, plain: float) -> None:
 
 def test_an_int_stays_one() -> None:
     assert type(whole("size", np.uint8(3))) is int
+
+
+def test_an_int_that_no_tensor_can_be_multiplied_with_becomes_a_float() -> None:
+    learner = Learner(mlp((2,)), DER(alpha=2**70), memory=4)
+    assert type(learner.method.alpha) is float  # type: ignore[attr-defined]
+    with pytest.raises(InputError, match="alpha must be a finite number"):
+        DER(alpha=10**400)

@@ -9,7 +9,8 @@ import textwrap
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import Connection
 from pathlib import Path
 from types import FunctionType as Function
 from types import SimpleNamespace
@@ -20,32 +21,43 @@ import pytest
 import torch
 
 import holdfast
+from holdfast import machine
 from holdfast.durable import durable, log
 from holdfast.durable.folder import Folder
-from holdfast.learner import answers, state, transaction, versions
+from holdfast.learner import answers, soundness, state, transaction, versions
 from holdfast.memory import class_index, reservoir, thinning
 from holdfast.nets import net
 from holdfast.runs.store import Store
-from holdfast.storage import checkpoint, files
+from holdfast.storage import checkpoint, files, locks
 from holdfast.storage.files import Appendix
 from reliability import (
+    acts,
+    clocks,
+    containers,
     crashes,
     cuts,
     damage,
     durable_learner,
     endurance,
+    entries,
+    exhaustion,
+    folders,
     forgeries,
     growth,
     interrupts,
     learners,
+    moments,
+    moves,
     odds,
     readers,
+    seals,
     signals,
     timers,
+    writes,
 )
 from reliability.__main__ import FIGURES
 from reliability.disk import FaultyDisk
-from reliability.outcome import Measure
+from reliability.outcome import Measure, Outcome, Skipped, counted
 from reliability.scenarios import scenarios
 from reliability.watch import Watch
 
@@ -53,7 +65,15 @@ from reliability.watch import Watch
 @pytest.mark.parametrize("name", FIGURES)
 def test_figures(name: str) -> None:
     outcome = FIGURES[name].measure(1)
-    assert outcome.tried > 0 and not outcome.lost
+    assert (outcome.tried > 0 or outcome.skipped) and not outcome.lost
+
+
+def test_what_cannot_be_tried_here_is_said_and_not_counted() -> None:
+    @counted
+    def figure(effort: int) -> Iterator[str | None]:
+        yield from (None, Skipped("no mounts"), "lost")
+
+    assert figure(1) == Outcome(2, ["lost"], ["no mounts"])
 
 
 def test_only_what_is_done_inside_goes_through_the_disk(tmp_path: Path) -> None:
@@ -197,6 +217,114 @@ def test_a_lock_that_is_entered_in_python_is_noticed(monkeypatch: pytest.MonkeyP
 def test_a_folder_that_stays_locked_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(holdfast, "open", changed(durable.open, "folder.abandon()", "pass"))
     assert any(trials_of(interrupts.opened_and_closed))
+
+
+@pytest.mark.parametrize(
+    ("method", "part", "instead", "act"),
+    [
+        (locks.FolderLock._take, "_flocked(folder, os.O_RDONLY)", "os.open(folder, 0)", acts.copied),
+        (Folder._check, "not self._lock.is_in_place", "False", acts.moved),
+        (Folder._check, "not self._lock.is_in_place", "False", acts.replaced),
+        (Folder._is_own_log, "identity is not None and", "True or", acts.strangers),
+        (Folder.__init__, "path.absolute()", "path", acts.directory_changed),
+        (locks.FolderLock.sign, "not self.is_signature(self._name)", "False", acts.lock_of_another),
+    ],
+)
+def test_a_careless_folder_is_noticed(
+    method: Function, part: str, instead: str, act: acts.Act, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not any(folders.walk([act, act], "relative"))
+    monkeypatch.setattr(f"{method.__module__}.{method.__qualname__}", changed(method, part, instead))
+    assert any(folders.walk([act, act], "relative"))
+
+
+@pytest.mark.parametrize(
+    ("function", "part", "instead", "figure"),
+    [
+        (log._entry, "right == frame", "True", entries.entries_mixed_up),
+        (log.framed, "key=chain", "key=salt", entries.entries_mixed_up),
+        (log.examined, "safe > place", "False", entries.entries_mixed_up),
+        (net.Head.restorer, "self._exchange(name, parameter, optimizer)", "pass", moments.steps_that_failed),
+        (versions.Version.give_back, "torch._foreach_copy_(live, copies)", "pass", moments.outliers),
+        (class_index.Journal.undo, "self._undo[-1]()", "pass", exhaustion.out_of_memory_anywhere),
+        (files.write, "raise WriteError", "raise KeyError", writes.disk_becomes_read_only),
+        (files._replace, "os.replace", "path.exists() and os.unlink(path); os.replace", writes.calls_interrupted),
+        (Appendix._write, "rest = rest[os.write", "rest = memoryview(b'')[os.write", writes.written_in_parts),
+    ],
+)
+def test_carelessness_in_a_bad_moment_is_noticed(
+    function: Function, part: str, instead: str, figure: Measure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"{function.__module__}.{function.__qualname__}", changed(function, part, instead))
+    assert any(trials_of(figure))
+
+
+@pytest.mark.parametrize(
+    ("check", "kind", "tensor", "forge"),
+    [
+        ("_is_state", 4, "optimizer/0/exp_avg_sq", None),
+        ("_is_state", 4, "optimizer/0/step", lambda step: step - 99),
+        ("_takes_its_features", 0, "net/head.weight", lambda weight: weight[:, :3]),
+        ("_is_kept", 1, "memory/column/logits", None),
+    ],
+)
+def test_trust_in_right_checksums_is_noticed(
+    check: str, kind: int, tensor: str, forge: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tensors, manifest = checkpoint.unpack(seals.KINDS[kind].content())
+    there = tensors.pop(tensor)
+    tensors |= {} if forge is None else {tensor: forge(there)}
+    content = checkpoint.pack(tensors, manifest)
+    assert seals.forged(seals.KINDS[kind], content) is None
+    monkeypatch.setattr(soundness, check, lambda *_: True)
+    assert seals.forged(seals.KINDS[kind], content)
+
+
+def test_a_log_that_is_synced_by_the_clock_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def by_the_clock(log: Any) -> None:
+        with suppress(OSError):
+            while True:
+                until = time.monotonic() + log._sync_every
+                while time.monotonic() < until:
+                    threading.Event().wait(0.001)
+                os.fsync(log._handle)
+                log.synced = log.size
+
+    monkeypatch.setattr(Appendix, "_keep_syncing", by_the_clock)
+    monkeypatch.setattr(clocks, "PATIENCE", 0.3)
+    assert any(trials_of(clocks.clocks_jump))
+
+
+def look_without_a_lock(folder: Path, messages: Connection) -> None:
+    vars(locks)["_flocked"] = os.open
+    containers.look(folder, messages)
+
+
+def test_a_second_container_that_is_not_refused_is_noticed(tmp_path: Path) -> None:
+    try:
+        trials = containers.flaws_of_sharing(tmp_path, "one", "two", 0.0, look_without_a_lock)
+        assert "not refused" in (next(trials) or "")
+        trials.close()  # type: ignore[attr-defined]
+    except containers.NotAllowed as error:
+        pytest.skip(str(error))
+
+
+def test_what_a_learner_loses_on_its_way_is_noticed(tmp_path: Path) -> None:
+    for name, value in (("right", 1.0), ("arrived", 1.0001)):
+        files.write(tmp_path / name, checkpoint.pack({"weight": torch.tensor([value])}, {}))
+    there = {**machine.conditions(), "threads": 99}
+    told: dict[str, Any] = {"arrived": moves.OPERATIONS, "hash": "same", "conditions": there, "warned": True}
+
+    def flaw(has_log: bool = True, **changes: Any) -> str:
+        return moves.flaw_of_arriving(told | changes, tmp_path, "same", has_log=has_log) or ""
+
+    assert not flaw()
+    assert "operations acknowledged" in flaw(arrived=moves.OPERATIONS - 1)
+    assert "not told of other bits" in flaw(warned=False)
+    assert "another one" in flaw(has_log=False, hash="other")
+    assert "not told" in (moves.flaw_of_warning([], there, has_log=True) or "")
+    files.write(tmp_path / "arrived", checkpoint.pack({"weight": torch.tensor([2.0])}, {}))
+    assert "too unlike" in flaw()
 
 
 def test_a_learner_that_lost_a_deed_or_did_another_is_noticed(tmp_path: Path) -> None:

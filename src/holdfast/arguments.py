@@ -49,7 +49,7 @@ def real(name: str, value: object, allowed: Range = ANY) -> float:
     number = int(value) if isinstance(value, numbers.Integral) else float(value)
     if number not in allowed:
         raise InputError(f"{name} must be a finite number{allowed}, not {value!r}")
-    return number
+    return float(number) if abs(number) > LARGEST else number  # larger integers cannot be multiplied with a tensor
 
 
 def bytes_of(name: str, text: str) -> int:

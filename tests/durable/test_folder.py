@@ -177,6 +177,20 @@ def test_files_of_others_are_left_alone(home: Path) -> None:
     assert {name: (home / name).read_bytes() for name in theirs} == theirs
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
+def test_a_pipe_among_the_logs_is_neither_read_nor_removed(home: Path) -> None:
+    opened(home).close()
+    (log,) = home.glob("log.*")
+    os.mkfifo(home / "log.77")
+    pipe = os.open(home / "log.77", os.O_RDWR)  # whoever reads from it now gets what looks like a log
+    os.write(pipe, log.read_bytes())
+    with opened(home) as learner:
+        learner.observe(*BATCHES[0])
+        learner.checkpoint()
+    os.close(pipe)
+    assert (home / "log.77").is_fifo()
+
+
 def test_logs_without_their_learner_are_no_new_learner(home: Path) -> None:
     with opened(home) as learner:
         learner.observe(*BATCHES[0])

@@ -178,3 +178,14 @@ def test_forgotten_labels_can_come_back_as_new() -> None:
     vocabulary.forget_after(1)
     assert list(vocabulary) == ["a"]
     assert vocabulary.admit(["c", "a", "b"]) == [1, 0, 2]
+
+
+def test_no_memory_for_looking_at_a_label_says_nothing_of_the_label() -> None:
+    class Heavy:
+        def __ne__(self, other: object) -> bool:
+            raise MemoryError
+
+        __hash__ = object.__hash__
+
+    with pytest.raises(MemoryError):
+        Labels().check([Heavy()])

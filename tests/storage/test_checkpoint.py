@@ -19,6 +19,7 @@ from torch import nn
 from holdfast import ER, ERACE, ERAML, Learner, Reservoir, crop_and_flip, mlp, small_cnn
 from holdfast.errors import CheckpointError
 from holdfast.learner.state import pack
+from holdfast.storage import checkpoint
 
 X = np.random.default_rng(0).standard_normal((6, 4)).astype(np.float32)
 
@@ -211,6 +212,40 @@ class Tied(nn.Module):
 
 def adam(parameters: Any) -> torch.optim.Optimizer:
     return torch.optim.Adam(parameters, lr=0.01)
+
+
+@pytest.mark.parametrize(
+    ("group", "tensors"),
+    [
+        ({"betas": [-0.9, 0.999]}, {}),
+        ({"eps": -1.0}, {}),
+        ({}, {"optimizer/0/step": torch.tensor(-1.0)}),
+        ({}, {"optimizer/0/exp_avg": torch.tensor(1.0)}),
+        ({}, {"optimizer/1/exp_avg_sq": None}),
+        ({}, {"net/head.weight": torch.zeros(3, 7)}),
+    ],
+)
+def test_a_forged_file_with_a_right_checksum_is_refused_when_it_is_loaded(
+    group: dict[str, Any], tensors: dict[str, Any], file: Path
+) -> None:
+    """And not with some error of torch when it learns next."""
+    taught(optimizer=adam).save(file)
+    there, manifest = checkpoint.read(file)
+    manifest["optimizer"]["groups"][0] |= group
+    forged = {name: tensor for name, tensor in (there | tensors).items() if tensor is not None}
+    if "net/head.weight" in tensors:
+        forged = {name: tensor for name, tensor in forged.items() if not name.startswith("optimizer/")}
+    file.write_bytes(checkpoint.pack(forged, manifest))
+    with pytest.raises(CheckpointError):
+        Learner.load(file, optimizer=adam)
+
+
+@pytest.mark.parametrize("name", ["Adam", "AdamW", "NAdam", "RAdam", "Adamax", "Adagrad", "ASGD", "RMSprop", "Rprop"])
+def test_every_usual_optimizer_comes_back(name: str, file: Path) -> None:
+    optimizer = partial(getattr(torch.optim, name), lr=0.01)
+    learner = taught(optimizer=optimizer)
+    learner.save(file)
+    assert Learner.load(file, optimizer=optimizer).state_hash() == learner.state_hash()
 
 
 @pytest.mark.parametrize("optimizer", [None, adam])

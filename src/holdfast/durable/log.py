@@ -107,6 +107,8 @@ def framed(content: bytes, place: int, safe: int, salt: bytes, chain: bytes) -> 
 
 def identity_of(path: Path) -> Identity | None:
     """Of the log in a file; None if the file is something else."""
+    if not path.is_file():  # a pipe would be waited for
+        return None
     try:
         with path.open("rb") as file:
             head = file.read(HEAD.size)

@@ -180,6 +180,8 @@ def _is_missing(label: object) -> bool:
     """None, NaN, pandas' NA and NaT: what is not equal to itself."""
     try:
         return label is None or bool(label != label)  # noqa: PLR0124
+    except MemoryError:
+        raise  # which says nothing of the label
     except Exception:  # NA will not even say so
         return True
 

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
+import math
 import numbers
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import torch
 from torch import Tensor
+from torch.nn import Parameter
+from torch.optim import Optimizer
 
 from holdfast.arguments import LEARNING_RATES, real, whole
 from holdfast.errors import CheckpointError
 from holdfast.learner.labels import FORGOTTEN, Labels
+from holdfast.methods import METHODS
 from holdfast.nets import ProjectionHead
 
 if TYPE_CHECKING:
@@ -18,6 +25,7 @@ if TYPE_CHECKING:
 
 Values = Mapping[str, Any]
 LARGEST = 1e9  # of what an optimizer may be set to
+LARGE = 2**20  # numbers in a sample
 
 
 def check_values(values: Values) -> None:
@@ -37,14 +45,19 @@ def check_values(values: Values) -> None:
         whole("task", task["id"])
 
 
-def check_optimizer(groups: list[dict[str, Any]], said: list[Values], scalars: Values) -> None:
-    """`groups`: those of an optimizer just made, `said`: those of the file."""
+def check_optimizer(optimizer: Optimizer, said: list[Values], scalars: Values) -> None:
+    """`optimizer`: as it was just made, `said`: the groups of the file."""
+    groups = optimizer.param_groups
     _refuse(len(groups) != len(said), "the number of groups of its optimizer")
     for group, of_file in zip(groups, said, strict=True):
         _refuse(group.keys() - {"params"} != of_file.keys(), "what its optimizer is set to")
         for name, value in of_file.items():
             _refuse(not _is_alike(group[name], value), f"{name} of its optimizer")
         _refuse(of_file["lr"] not in LEARNING_RATES, "its learning rate")
+        if type(optimizer).__module__.startswith("torch.optim."):  # others may do anything when they are made
+            names = inspect.signature(type(optimizer)).parameters
+            nothing = [Parameter(torch.empty(1))]
+            type(optimizer)(nothing, **{name: value for name, value in of_file.items() if name in names})
     _refuse(not all(isinstance(value, numbers.Real) for value in scalars.values()), "the state of its optimizer")
 
 
@@ -67,15 +80,59 @@ def _flaws(learner: Learner) -> Iterator[str]:
         yield "the form of its samples"
     for flaw in learner.memory.flaws(seen, learner.sample_template):
         yield f"its memory ({flaw})"
-    for parameter, state in learner.optimizer.state.items():
-        tensors = [value for value in state.values() if isinstance(value, Tensor)]
-        if any(value.shape != parameter.shape and value.numel() != 1 for value in tensors):
-            yield "the state of its optimizer"
+    if not _takes_its_features(learner):
+        yield "the width of its head"
+    if not _is_kept(learner):
+        yield f"what {learner.method} keeps beside its samples"
+    if not all(_is_state(learner.optimizer.state, group["params"]) for group in learner.optimizer.param_groups):
+        yield "the state of its optimizer"
     floats = [tensor for net in learner.nets for tensor in net.state_dict().values() if tensor.is_floating_point()]
     if not all(bool(tensor.float().isfinite().all()) for tensor in floats):
         yield "a weight that is not finite"
     if (asked := learner.pending.flaw()) is not None:
         yield f"its open questions ({asked})"
+
+
+def _takes_its_features(learner: Learner) -> bool:
+    """Whether the head takes what the encoder makes of a sample; of large ones only if they are really held."""
+    head, sample_template = learner.net.head, learner.sample_template
+    if (
+        sample_template is None
+        or not head.weight.numel()
+        or (math.prod(sample_template.shape[1:]) > LARGE and not len(learner.memory))
+    ):
+        return True
+    sample = torch.zeros((1, *sample_template.shape[1:]), dtype=sample_template.dtype, device=learner.device)
+    return learner.net.width(sample) == head.weight.shape[1]
+
+
+def _is_kept(learner: Learner) -> bool:
+    """Whether a built-in method finds beside each sample what it keeps there, and nothing else."""
+    prefix, kept = "column/", learner.method.stored_extras
+    columns = {name.removeprefix(prefix): c for name, c in learner.memory.state().items() if name.startswith(prefix)}
+    if not columns or type(learner.method) not in METHODS.values():
+        return True
+    if columns.keys() != {"x", "y", "arrival", *([kept] if kept else [])}:
+        return False
+    extra = columns.get(kept)
+    return extra is None or (extra.dtype.kind == "f" and extra.ndim == 2 and bool(np.isfinite(extra).all()))
+
+
+def _is_state(states: Mapping[Tensor, Values], parameters: list[Tensor]) -> bool:
+    """Whether an optimizer can go on with what it knows of these: the same of each, in its shape or as one number."""
+    known = [(parameter, states[parameter]) for parameter in parameters if states.get(parameter)]
+    if any(state.keys() != known[0][1].keys() for _, state in known):
+        return False
+    for name in known[0][1] if known else ():
+        values = [(parameter.shape, state[name]) for parameter, state in known]
+        tensors = [(shape, value) for shape, value in values if isinstance(value, Tensor)]
+        single = [value for _, value in tensors if not value.ndim]
+        if not all(shape == value.shape for shape, value in tensors) and len(single) != len(tensors):
+            return False
+        counts = [value.item() for value in single] + [v for _, v in values if isinstance(v, int | float)]
+        if not all(0 <= count <= LARGEST if name == "step" else abs(count) <= LARGEST for count in counts):
+            return False
+    return True
 
 
 def _is_alike(here: Any, there: Any) -> bool:

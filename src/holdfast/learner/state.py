@@ -176,7 +176,7 @@ def _load_optimizer(learner: Learner, tensors: dict[str, Tensor], values: Values
     for name, value in {**tensors, **values["scalars"]}.items():
         number, key = name.split("/")
         states.setdefault(int(number), {})[key] = value
-    check_optimizer(learner.optimizer.param_groups, values["groups"], values["scalars"])
+    check_optimizer(learner.optimizer, values["groups"], values["scalars"])
     groups = [{**group, "params": []} for group in values["groups"]]
     count = 0
     for group, live in zip(groups, learner.optimizer.param_groups, strict=True):

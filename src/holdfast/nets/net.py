@@ -245,8 +245,8 @@ def _resized(value: Any, old: torch.Size, new: torch.Size) -> Any:
     if not isinstance(value, Tensor) or value.shape != old or not old:
         return value
     resized = value.new_zeros(new)
-    rows = min(len(value), len(resized))
-    resized[:rows] = value[:rows]
+    if rows := min(len(value), len(resized)):
+        resized[:rows] = value[:rows]
     return resized
 
 
