@@ -75,7 +75,8 @@ def flaws_of_moving(top: Path, there: dict[str, str], end: End) -> Iterator[str 
         learner = durable_learner.opened(back)
     yield flaw_of_warning(caught, told["conditions"], has_log=True)
     with learner:
-        yield None if done(learner) == told["left"] else f"{told['left']} operations acknowledged, {done(learner)} there"
+        there = done(learner)
+        yield None if there == told["left"] else f"{told['left']} operations acknowledged, {there} there"
         do(learner)
         right = learner.state_hash()
     yield None if durable_learner.state(back) == right else "opened again, it is another one"
