@@ -127,12 +127,12 @@ def test_a_careless_durable_learner_is_noticed(
     method: Function, part: str, instead: str, figure: Measure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     owner = {"Appendix": Appendix, "Folder": Folder}[method.__qualname__.split(".")[0]]
-    monkeypatch.setattr(crashes, "scenes", lambda effort: [])
+    monkeypatch.setattr(crashes, "scenarios", lambda effort: [])
     monkeypatch.setattr(owner, method.__name__, changed(method, part, instead))
     assert any(trials_of(figure))
 
 
-@pytest.mark.parametrize("scene", ["a new store", "a store", "a store that is also read"])
+@pytest.mark.parametrize("scenario", ["a new store", "a store", "a store that is also read"])
 def test_a_store_that_does_not_sync_is_noticed(scenario: str, monkeypatch: pytest.MonkeyPatch) -> None:
     connected = Store._connected
 
@@ -377,8 +377,10 @@ def trials_of(figure: Measure, effort: int = 1) -> Iterator[str | None]:
 
 
 def only(scenario: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crashes, "scenes", lambda effort: [each for each in scenarios(effort) if each.what == scenario])
-    monkeypatch.setattr(durable_learner, "scenes", lambda effort: [])
+    monkeypatch.setattr(
+        crashes, "scenarios", lambda effort: [each for each in scenarios(effort) if each.what == scenario]
+    )
+    monkeypatch.setattr(durable_learner, "scenarios", lambda effort: [])
 
 
 def changed(function: Any, part: str, instead: str) -> Any:

@@ -22,7 +22,7 @@ from holdfast.durable.log import Flaw
 from holdfast.errors import CheckpointError, InputError, InUse, WriteError
 from holdfast.storage import files
 
-RELEASE = Path(__file__).parent / "releases" / "0.1.0" / "durable"
+RELEASE = Path(__file__).parents[1] / "releases" / "0.1.0" / "durable"
 
 STREAM = """
 import os, sys

@@ -21,7 +21,7 @@ from holdfast.errors import CheckpointError, InputError
 
 RNG = np.random.default_rng(1)
 BATCHES = [(RNG.standard_normal((4, 3)).astype(np.float32), [f"k{i // 2}"] * 4) for i in range(6)]
-RELEASE = Path(__file__).parent / "releases" / "0.1.0"
+RELEASE = Path(__file__).parents[1] / "releases" / "0.1.0"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,7 @@ from holdfast.storage import files
 
 RNG = np.random.default_rng(1)
 BATCHES = [(RNG.standard_normal((4, 3)).astype(np.float32), [f"k{i // 2}"] * 4) for i in range(8)]
-RELEASE = Path(__file__).parent / "releases" / "0.1.0" / "durable"
+RELEASE = Path(__file__).parents[1] / "releases" / "0.1.0" / "durable"
 FIRST = 2  # the step of the checkpoint
 
 

@@ -108,14 +108,12 @@ def _takes_its_features(learner: Learner) -> bool:
 
 def _is_kept(learner: Learner) -> bool:
     """Whether a built-in method finds beside each sample what it keeps there, and nothing else."""
-    prefix, kept = "column/", learner.method.stored_extras
-    columns = {name.removeprefix(prefix): c for name, c in learner.memory.state().items() if name.startswith(prefix)}
-    if not columns or type(learner.method) not in METHODS.values():
+    name, kept = learner.method.stored_extras, learner.memory.extras
+    if not len(learner.memory) or type(learner.method) not in METHODS.values():
         return True
-    if columns.keys() != {"x", "y", "arrival", *([kept] if kept else [])}:
+    if kept.keys() != ({name} if name else set()):
         return False
-    extra = columns.get(kept)
-    return extra is None or (extra.dtype.kind == "f" and extra.ndim == 2 and bool(np.isfinite(extra).all()))
+    return all(extra.dtype.kind == "f" and extra.ndim == 2 and np.isfinite(extra).all() for extra in kept.values())
 
 
 def _is_state(states: Mapping[Tensor, Values], parameters: list[Tensor]) -> bool:

@@ -21,6 +21,7 @@ from holdfast.memory.encoded import EncodedBatch, Encoding, fingerprint
 from holdfast.memory.thinning import Thinning
 from holdfast.samples import equal_to_any, is_number
 
+OWN_COLUMNS = ("x", "y", "arrival", "fingerprint")
 _REPLACED_BY_GROWTH = ("capacity", "_counts", "_columns", "_index")
 
 
@@ -171,6 +172,11 @@ class Memory(ABC):
     def arrivals(self) -> NDArray[np.int64]:
         """Of each slot: the how-manieth sample, from 0, it was among all that were offered."""
         return self._columns["arrival"][: len(self)] if self._columns else np.empty(0, np.int64)
+
+    @property
+    def extras(self) -> dict[str, Array]:
+        """What is held beside the samples for the method, by name."""
+        return {name: column[: len(self)] for name, column in self._columns.items() if name not in OWN_COLUMNS}
 
     def state(self) -> dict[str, Array]:
         """Everything it holds, as views of its arrays."""
