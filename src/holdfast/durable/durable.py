@@ -72,8 +72,8 @@ def open(
             tensors, manifest, entries = folder.read()
             with checkpoint.distrust(folder.learner_file):
                 learner = restored(DurableLearner, tensors, manifest, **parts)
+                moved = machine.differences(machine.conditions(learner.device.type), manifest.get("conditions", {}))
             _check_fit(learner, settings)
-            moved = machine.differences(machine.conditions(learner.device.type), manifest.get("conditions", {}))
             if entries and moved:
                 note = "what is repeated from it may differ in its last bits"
                 warnings.warn(f"the log in {path} was written elsewhere ({moved}): {note}", OtherBits, stacklevel=2)
