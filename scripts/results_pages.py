@@ -269,7 +269,7 @@ def first_page(folder: Path, records: Records) -> str:
             "## How much of the paper has runs",
             str(lines[-1][1]).capitalize() + ".",
             coverage.markdown(lines),
-            "## NameLocks of the text",
+            "## Claims of the text",
             records.filled((folder / "notes" / "claims.md").read_text()),
             claims.markdown(claims.judge(CLAIMS, records.found)),
             "## Tables and figures",

@@ -16,6 +16,7 @@ import holdfast
 from holdfast import ERACE, Learner, mlp
 from holdfast.durable import DurableLearner
 from holdfast.errors import CheckpointError, InputError, InUse, WriteError
+from holdfast.storage import checkpoint
 
 RNG = np.random.default_rng(1)
 BATCHES = [(RNG.standard_normal((4, 3)).astype(np.float32), [f"k{i // 2}"] * 4) for i in range(6)]
@@ -227,6 +228,14 @@ def test_a_file_of_save_is_no_folder_of_a_learner_and_says_so(home: Path) -> Non
     learner = Learner(mlp((3,), width=8), ERACE(), memory=20)
     learner.save(home / "learner")
     with pytest.raises(CheckpointError, match=r"was written by Learner\.save"):
+        opened(home)
+
+
+def test_conditions_that_cannot_be_are_no_error_of_pythons(home: Path) -> None:
+    opened(home).close()
+    tensors, manifest = checkpoint.read(home / "learner")
+    (home / "learner").write_bytes(checkpoint.pack(tensors, {**manifest, "conditions": 1e300}))
+    with pytest.raises(CheckpointError, match="says what cannot be"):
         opened(home)
 
 

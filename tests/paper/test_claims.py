@@ -1,4 +1,4 @@
-"""NameLocks of the text: what they compute, when they hold, and how they are shown."""
+"""Claims of the text: what they compute, when they hold, and how they are shown."""
 
 import json
 from pathlib import Path

@@ -215,23 +215,25 @@ def adam(parameters: Any) -> torch.optim.Optimizer:
 
 
 @pytest.mark.parametrize(
-    ("group", "tensors"),
+    ("group", "settings", "tensors"),
     [
-        ({"betas": [-0.9, 0.999]}, {}),
-        ({"eps": -1.0}, {}),
-        ({}, {"optimizer/0/step": torch.tensor(-1.0)}),
-        ({}, {"optimizer/0/exp_avg": torch.tensor(1.0)}),
-        ({}, {"optimizer/1/exp_avg_sq": None}),
-        ({}, {"net/head.weight": torch.zeros(3, 7)}),
+        ({"betas": [-0.9, 0.999]}, {}, {}),
+        ({"eps": -1.0}, {}, {}),
+        ({}, {"classes": 2**31}, {}),
+        ({}, {}, {"optimizer/0/step": torch.tensor(-1.0)}),
+        ({}, {}, {"optimizer/0/exp_avg": torch.tensor(1.0)}),
+        ({}, {}, {"optimizer/1/exp_avg_sq": None}),
+        ({}, {}, {"net/head.weight": torch.zeros(3, 7)}),
     ],
 )
 def test_a_forged_file_with_a_right_checksum_is_refused_when_it_is_loaded(
-    group: dict[str, Any], tensors: dict[str, Any], file: Path
+    group: dict[str, Any], settings: dict[str, Any], tensors: dict[str, Any], file: Path
 ) -> None:
     """And not with some error of torch when it learns next."""
     taught(optimizer=adam).save(file)
     there, manifest = checkpoint.read(file)
     manifest["optimizer"]["groups"][0] |= group
+    manifest["settings"] |= settings
     forged = {name: tensor for name, tensor in (there | tensors).items() if tensor is not None}
     if "net/head.weight" in tensors:
         forged = {name: tensor for name, tensor in forged.items() if not name.startswith("optimizer/")}

@@ -215,8 +215,8 @@ def _recovered(
     tensors, manifest, entries = folder.read()
     with checkpoint.distrust(folder.learner_file):
         learner = restored(DurableLearner, tensors, manifest, **parts)
+        moved = machine.differences(learner._conditions(), manifest.get("conditions", {}))
     _check_fit(learner, settings)
-    moved = machine.differences(learner._conditions(), manifest.get("conditions", {}))
     if entries and moved:
         note = "what is repeated from it may differ in its last bits"
         warnings.warn(f"the log in {folder.path} was written elsewhere ({moved}): {note}", OtherBits, stacklevel=3)

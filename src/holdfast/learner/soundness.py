@@ -74,7 +74,7 @@ def _flaws(learner: Learner) -> Iterator[str]:
     rows = len(head.weight) if head.weight.numel() and not isinstance(head, ProjectionHead) else None
     if len(set(labels)) != len(labels) or seen != len(learner.labels):
         yield "its labels"
-    if (rows is not None and not seen <= rows) or (seen and not head.weight.numel()):
+    if (rows is not None and not max(seen, learner.settings["classes"]) <= rows) or (seen and not head.weight.numel()):
         yield "the rows of its head"
     if (learner.sample_template is None) != (learner.memory.offered == 0 and learner.step == 0):
         yield "the form of its samples"
