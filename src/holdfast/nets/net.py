@@ -172,14 +172,17 @@ class Head(nn.Module):
     def restorer(self, optimizer: torch.optim.Optimizer) -> Callable[[], None]:
         """What puts the head back to the size it has now."""
         seen, before = self.seen, dict(self.named_parameters())
+        states: dict[Tensor, Any] = {p: optimizer.state[p] for p in before.values() if p in optimizer.state}
         groups = [group["params"] for group in optimizer.param_groups]
 
         def restore() -> None:
             self.seen = seen
             for name, parameter in before.items():
-                self._exchange(name, parameter, optimizer)
+                optimizer.state.pop(getattr(self, name), None)
+                setattr(self, name, parameter)
+            optimizer.state.update(states)
             for group, parameters in zip(optimizer.param_groups, groups, strict=True):
-                group["params"] = parameters  # an exchange that was cut off may have left them as they were
+                group["params"] = parameters
 
         return restore
 
