@@ -75,8 +75,8 @@ def flaws_of_moving(top: Path, there: dict[str, str], end: End) -> Iterator[str 
         learner = durable_learner.opened(back)
     yield flaw_of_warning(caught, told["conditions"], has_log=True)
     with learner:
-        there = done(learner)
-        yield None if there == told["left"] else f"{told['left']} operations acknowledged, {there} there"
+        found = done(learner)
+        yield None if found == told["left"] else f"{told['left']} operations acknowledged, {found} there"
         do(learner)
         right = learner.state_hash()
     yield None if durable_learner.state(back) == right else "opened again, it is another one"

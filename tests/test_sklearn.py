@@ -9,6 +9,7 @@ import pickletools
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import joblib
@@ -31,6 +32,7 @@ from holdfast.adapters.portable import PortableLearner
 from holdfast.errors import BatchError, InputError, NonFiniteError
 from holdfast.nets import recipe
 from holdfast.sklearn import OnlineClassifier
+from reliability.signals import EveryMoment, Interrupt
 
 Array = NDArray[Any]
 
@@ -387,3 +389,26 @@ def test_what_is_said_when_scikit_learn_is_missing() -> None:
     assert done.stderr.splitlines()[-1] == (
         "ImportError: holdfast.sklearn needs scikit-learn 1.6 or later: pip install 'holdfast[sklearn]'"
     )
+
+
+def test_interrupted_anywhere_classes_and_learner_go_together() -> None:
+    """Between what the learner has learned and what the estimator knows of it, too."""
+
+    def before() -> OnlineClassifier:
+        return OnlineClassifier(width=4, memory=5).partial_fit(*stream(0, 10))
+
+    def known(model: OnlineClassifier) -> tuple[list[str], str]:
+        return model.classes_.tolist(), model.learner_.state_hash()
+
+    model, more = before(), stream(20, 40)
+    allowed = [known(model)]
+    with EveryMoment() as undisturbed:
+        model.partial_fit(*more)
+    allowed.append(known(model))
+    last = len(undisturbed.noticed)
+    for moment in [*range(1, last, last // 15), *range(last - 15, last + 1)]:
+        model = before()
+        with suppress(Interrupt), EveryMoment(moment):
+            model.partial_fit(*more)
+        assert known(model) in allowed
+        assert model.predict_proba(more[0]).shape == (20, len(model.classes_))

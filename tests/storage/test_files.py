@@ -98,3 +98,17 @@ def test_other_outputs_are_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.chdir(tmp_path)
     files.output(Path("file"), b"content")
     assert Path("file").read_bytes() == b"content" and os.listdir() == ["file"]
+
+
+def test_what_grew_and_is_closed_does_not_touch_the_file_that_has_its_number_now(tmp_path: Path) -> None:
+    closed = files.Appendix(tmp_path / "log", b"beginning")
+    closed.append(b", more")
+    closed.close()
+    with open(tmp_path / "other", "wb", buffering=0) as other:
+        assert other.fileno() == closed._handle
+        other.write(b"of somebody else, and longer than the log")
+        closed.end()
+        with pytest.raises(WriteError):
+            closed.append(b", and more")
+    assert (tmp_path / "other").read_bytes() == b"of somebody else, and longer than the log"
+    assert (tmp_path / "log").read_bytes() == b"beginning, more"

@@ -187,14 +187,18 @@ class Head(nn.Module):
     def restorer(self, optimizer: torch.optim.Optimizer | None = None) -> Callable[[], None]:
         """What puts the head back to the size it has now."""
         seen, before = self.seen, dict(self.named_parameters())
+        state = {} if optimizer is None else optimizer.state
+        states: dict[Tensor, Any] = {p: state[p] for p in before.values() if p in state}
         groups = [(group, group["params"]) for group in optimizer.param_groups] if optimizer else []
 
         def restore() -> None:
             self.seen = seen
             for name, parameter in before.items():
-                self._exchange(name, parameter, optimizer)
+                state.pop(getattr(self, name), None)
+                setattr(self, name, parameter)
+            state.update(states)
             for group, parameters in groups:
-                group["params"] = parameters  # an exchange that was cut off may have left them as they were
+                group["params"] = parameters
 
         return restore
 

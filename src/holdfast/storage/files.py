@@ -152,18 +152,19 @@ class Appendix:
                 raise self._failed(error) from error
 
     def close(self) -> None:
-        with self._lock:
+        with self._lock, suppress(OSError):
             self._error = self._error or OSError(errno.EBADF, "it is closed")
             if not self._closed:  # after that, the number may be another file's
                 self._closed = True
-                with suppress(OSError):
-                    os.close(self._handle)
+                os.close(self._handle)
         self._ends.put(None)
         self._due.put(None)
 
     def __del__(self) -> None:
-        if hasattr(self, "_handle"):
-            self.close()
+        """Nobody else has it; in a process that was forked, the lock may be taken for ever."""
+        with suppress(Exception):
+            if not self._closed:
+                os.close(self._handle)
 
     def _cut_back(self, size: int) -> None:
         self._error = self._error or OSError(errno.EIO, "its end is not certain")

@@ -140,7 +140,8 @@ class FolderLock:
 
     def __del__(self) -> None:
         """An interrupt may come before anybody has it who could release it."""
-        self.release()
+        with suppress(Exception):
+            self.release()
 
     def _take(self, folder: Path) -> tuple[Path, int | None]:
         if os.name != "posix":
