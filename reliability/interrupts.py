@@ -1,9 +1,7 @@
 """Signals while something is done to a learner: at every place where Python takes notice of one, and at random."""
 
 import random
-import sys
 import threading
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +14,7 @@ from holdfast.durable import DurableLearner
 from reliability import durable_learner
 from reliability.disk import FaultyDisk
 from reliability.outcome import counted
-from reliability.signals import EveryMoment, Interrupt, Place
+from reliability.signals import EveryMoment, Interrupt, Place, unreported
 from reliability.stage import State, contents, put_back
 
 LONG = 60.0  # seconds in which a thread comes through any lock that is not lost
@@ -93,17 +91,12 @@ def opened_and_closed(effort: int) -> Iterator[str | None]:
 @contextmanager
 def stage() -> Iterator[Path]:
     """A folder with a learner that has done a few things."""
-    with TemporaryDirectory() as name, FaultyDisk(Path(name)), warnings.catch_warnings():  # it spares the real disk
-        warnings.simplefilter("ignore", ResourceWarning)  # a file just opened may be left to the garbage collector
-        hook, sys.unraisablehook = sys.unraisablehook, lambda _: None  # for what falls into a __del__
+    with TemporaryDirectory() as name, FaultyDisk(Path(name)), unreported():  # it spares the real disk
         with durable_learner.opened(Path(name)) as learner:
             for begin in durable_learner.OPERATIONS[:4]:
                 begin(learner)
             learner.ask(durable_learner.batch(7)[0])
-        try:
-            yield Path(name)
-        finally:
-            sys.unraisablehook = hook
+        yield Path(name)
 
 
 def begun(folder: Path, sync_every: float = 0) -> DurableLearner:

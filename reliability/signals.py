@@ -4,8 +4,9 @@ import contextlib
 import signal
 import sys
 import threading
+import warnings
 from _thread import interrupt_main
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, Self
@@ -20,6 +21,18 @@ Place = tuple[CodeType, int]  # an instruction
 
 class Interrupt(BaseException):
     pass
+
+
+@contextlib.contextmanager
+def unreported() -> Iterator[None]:
+    """Inside, nothing is said of interrupts that fall into a finalizer, and of files left to be closed by one."""
+    hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            yield
+    finally:
+        sys.unraisablehook = hook
 
 
 class Sent(int):

@@ -20,7 +20,7 @@ from holdfast.learner import answers
 from reliability import durable_learner
 from reliability.interrupts import LONG, in_another_thread, seen
 from reliability.outcome import counted
-from reliability.signals import Interrupt
+from reliability.signals import Interrupt, unreported
 
 METHODS: tuple[Method, ...] = (ERACE(), ICaRL())  # the second answers from its memory
 OPERATIONS = 60  # in the life of a learner
@@ -66,7 +66,7 @@ class Strikes:
 
 
 class Others:
-    """Threads that use a learner until they are told to stop."""
+    """Inside, other threads use a learner."""
 
     def __init__(self, learner: DurableLearner) -> None:
         self.steps = 0
@@ -75,14 +75,19 @@ class Others:
         self._stopped = False
         works = self._learn, lambda rng: learner.ask(one(rng)[0]), lambda rng: learner.predict(one(rng)[0])
         self._threads = [threading.Thread(target=self._go_on, args=(work,), daemon=True) for work in works]
+
+    def __enter__(self) -> Self:
         for thread in self._threads:
             thread.start()
+        return self
 
-    def stop(self) -> str | None:
-        """What went wrong."""
+    def __exit__(self, *how: object) -> None:
         self._stopped = True
         for thread in self._threads:
             thread.join(LONG)
+
+    def flaw(self) -> str | None:
+        """Of what they did, when they have stopped."""
         if any(thread.is_alive() for thread in self._threads):
             return "another thread waits for ever"
         return f"another thread had {self.errors[0]!r}" if self.errors else None
@@ -129,7 +134,7 @@ def struck_at_random(effort: int) -> Iterator[str | None]:
     """Nobody waits for ever, nobody else has an error, no answer is stale, and on the disk is what is in memory."""
     rng = random.Random(effort)
     for life in range(4 * effort - 2):
-        with TemporaryDirectory() as name:
+        with TemporaryDirectory() as name, unreported():
             method = METHODS[life % len(METHODS)]
             open_it = partial(holdfast.open, name, mlp((3,), width=4), method, memory=5, pending=3)
             yield from flaws_of_a_life(open_it, rng)
@@ -138,14 +143,14 @@ def struck_at_random(effort: int) -> Iterator[str | None]:
 def flaws_of_a_life(open_it: Callable[..., DurableLearner], rng: random.Random) -> Iterator[str | None]:
     learner = open_it(checkpoint_every=7)
     learner.observe(*durable_learner.batch(0), task=0)
-    others, steps = Others(learner), 1
-    with Strikes(rng) as strikes:
+    steps = 1
+    with Others(learner) as others, Strikes(rng) as strikes:
         for _ in range(OPERATIONS):
             operation, is_step = deed_of(learner, rng)
             done = strikes.during(operation)
             steps += done and is_step
             yield in_another_thread(lambda: flaw_of_answers(learner))
-    yield others.stop()
+    yield others.flaw()
     if not 0 <= learner.step - steps - others.steps <= strikes.struck:
         yield f"{steps + others.steps} steps acknowledged, {strikes.struck} interrupts, {learner.step} steps done"
     right = seen(learner)

@@ -360,7 +360,7 @@ class Learner:
         work: Callable[[Journal], Result],
         close: Callable[[Journal], object] = nothing,
     ) -> Result:
-        """What `work` and then, at the desk, `close` do happens completely or, with an exception, not at all."""
+        """What `work` and then, in the log's turn, `close` do happens completely or, with an exception, not at all."""
 
         def close_and_commit(journal: Journal) -> None:
             close(journal)
@@ -427,7 +427,7 @@ class Learner:
             self._commit(question, journal)
             return number
 
-        return self._changes.make_at_desk(take)
+        return self._changes.make_in_log(take)
 
     def _erase(self, slots: Slots, journal: Journal) -> int:
         self.versions.storing()

@@ -22,7 +22,7 @@ class Change:
 
     def __init__(self) -> None:
         self.journal = Journal()  # of what is done in turn
-        self.closing = Journal()  # of what is done at the desk
+        self.closing = Journal()  # of what is done in the log's turn
         self.running, self.is_closing = threading.Lock(), threading.Lock()  # held meanwhile
         self.stores = False  # whether it has begun to change the memory
         self.gathers = False  # whether other changes may become parts of it now
@@ -38,10 +38,10 @@ class Change:
 
 
 class Changes:
-    """One at a time has its turn. Of the open questions and the log, one at a time, maybe another, is at the desk."""
+    """One at a time has its turn. The open questions and the log have a turn of their own, maybe another change's."""
 
     def __init__(self) -> None:
-        self.turn, self.desk = threading.RLock(), threading.RLock()  # taken in this order
+        self.turn, self.log_turn = threading.RLock(), threading.RLock()  # taken in this order
         self._now: Change | None = None
         self._closing: Change | None = None
 
@@ -54,7 +54,7 @@ class Changes:
         work: Callable[[Journal], Result],
         close: Callable[[Journal], object],
     ) -> Result:
-        """What all three do, the last one at the desk, happens or, with an exception, does not."""
+        """What all three do, the last one in the log's turn, happens or, with an exception, does not."""
         with self.turn:
             self.mend()
             if (whole := self._now) is not None and whole.is_open:
@@ -87,12 +87,12 @@ class Changes:
         self.make(begin, nothing, gather)
         return results[0]
 
-    def make_at_desk(self, work: Callable[[Journal], Result]) -> Result:
+    def make_in_log(self, work: Callable[[Journal], Result]) -> Result:
         """A change of nothing but the open questions and the log: it waits for no turn."""
         try:
             return self._close(Change(), work)
         except BaseException:
-            with self.desk:
+            with self.log_turn:
                 self.settle()
             raise
 
@@ -100,7 +100,7 @@ class Changes:
         """While `work` is done, no other thread changes anything."""
         with self.turn:
             self.mend()
-            with self.desk:
+            with self.log_turn:
                 self.settle()
                 return work()
 
@@ -109,7 +109,7 @@ class Changes:
         change = self._now
         if change is None or not change.is_open or _is_under_way(change, change.running):
             return
-        with self.desk:
+        with self.log_turn:
             self.settle()
         with inference(False):
             change.journal.undo()
@@ -117,7 +117,7 @@ class Changes:
         self._now = None
 
     def settle(self) -> None:
-        """First thing at the desk: takes back what was cut off there."""
+        """First thing in the log's turn: takes back what was cut off there."""
         change = self._closing
         if change is None or not change.is_open or _is_under_way(change, change.is_closing):
             return
@@ -125,7 +125,7 @@ class Changes:
         self._closing = None
 
     def _close(self, change: Change, work: Callable[[Journal], Result]) -> Result:
-        with self.desk:
+        with self.log_turn:
             self.settle()
             with change.is_closing:
                 self._closing = change
@@ -136,7 +136,7 @@ class Changes:
 
 
 def nothing(_: Journal) -> None:
-    """At the desk, if a change has only to be written down there."""
+    """In the log's turn, if a change has only to be written down there."""
 
 
 def _is_under_way(change: Change, held: threading.Lock) -> bool:
