@@ -136,6 +136,7 @@ class Home:
     states: list[State]  # after each number of entries
     strange: list[bytes]
     written: Written
+    closed: bool
 
     def found_with(self, content: bytes) -> State | None:
         """The state it opens in with this as its log; None if it is refused and nothing was changed."""
@@ -152,6 +153,8 @@ class Home:
         found = self.found_with(self.written.head + b"".join(mixed))
         if found is not None and found not in self.states:
             return f"another state than may be there: {found}"
+        if self.closed and len(mixed) < self.written.entries and mixed == self.written.frames[: len(mixed)]:
+            return None if found is None else "a log that was closed and is shorter now is not noticed"
         return self.written.flaw(mixed, None if found is None else self.states.index(found))
 
 
@@ -175,7 +178,7 @@ def a_home(*, closed: bool) -> Iterator[Home]:
         whole = strange.pop()
         foreign = list(map(frames_in, strange))
         written = Written(whole[: HEAD.size], frames_in(whole), len(states) - 1, [], foreign, is_safe=True)
-        yield Home(folder, contents(folder), log_of(folder), states, strange, written)
+        yield Home(folder, contents(folder), log_of(folder), states, strange, written, closed)
 
 
 def log_of(folder: Path) -> Path:

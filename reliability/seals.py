@@ -59,7 +59,7 @@ class Kind:
     @cache  # noqa: B019
     def content(self) -> bytes:
         """The file of such a learner."""
-        settings = {"memory": 6, "questions": 3, "classes": 0, "optimizer": self.optimizer}
+        settings = {"memory": 6, "pending": 3, "classes": 0, "optimizer": self.optimizer}
         learner = Learner(self.encoder(), self.method, **settings)
         for number in range(4):
             self.observe(learner, number)
