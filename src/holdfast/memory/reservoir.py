@@ -342,6 +342,9 @@ class Memory(ABC):
             self._encoding = Encoding(self.codec, sample_template["x"].shape[1:], sample_template["x"].dtype)
             sample_template = sample_template | {"x": np.empty(0, object)}
         self.capacity = self._most(sample_template)
+        if not self.capacity and self.byte_budget:
+            size = _row_bytes(sample_template)
+            raise InputError(f"memory: one such sample takes {size} bytes, more than the {self.byte_budget} there are")
         room = self.capacity if self.codec is None else 0
         try:
             self._index = ClassIndex(room)
