@@ -17,6 +17,7 @@ from holdfast.durable import log
 from holdfast.errors import BatchError, CheckpointError, HoldfastError, InputError
 from holdfast.learner import operations
 from holdfast.learner.operations import Asked, Observed, Operation, Remembered
+from holdfast.storage import checkpoint
 
 
 def batch(number: int, size: int = 6) -> tuple[Any, list[str]]:
@@ -146,7 +147,7 @@ def test_a_durable_learner_is_not_pickled(tmp_path: Path) -> None:
 @pytest.mark.parametrize("memory", ["10B", Reservoir(nbytes=20)])
 def test_a_memory_for_less_than_one_sample_is_refused(memory: Any) -> None:
     learner = Learner(mlp((4,)), ERACE(), memory=memory)
-    with pytest.raises(InputError, match="one such sample takes"):
+    with pytest.raises(InputError, match="too few for one such sample"):
         learner.observe(*batch(0))
 
 
@@ -252,3 +253,46 @@ def test_a_question_that_cannot_be_told_can_be_forgotten() -> None:
     with pytest.raises(BatchError, match="mend it or leave it out"):
         learner.tell(ticket, y)
     assert learner.forget_samples(x) == 0 and len(learner.pending) == 0
+
+
+def change_step(tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+    values["step"] = 2**63 - 1
+
+
+def change_asked(tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+    values["questions"]["asked"] = 2**63 - 1
+
+
+def change_offered(tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+    tensors["memory/counts"][0] = 2**63 - 5
+
+
+def change_weights(tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+    for name, tensor in tensors.items():
+        if name.startswith("net/"):
+            tensor.fill_(3e38)
+
+
+@pytest.mark.parametrize("change", [change_step, change_asked, change_offered, change_weights])
+def test_numbers_that_nobody_has_reached_are_refused(change: Any, tmp_path: Path) -> None:
+    learner = Learner(mlp((4,)), ERACE(), memory=20)
+    learner.observe(*batch(0))
+    tensors, values = checkpoint.unpack(learner.serialized())
+    change(tensors, values)
+    (tmp_path / "file").write_bytes(checkpoint.pack(tensors, values))
+    with pytest.raises(CheckpointError):
+        Learner.load(tmp_path / "file")
+
+
+def test_a_huge_empty_file_takes_no_memory(tmp_path: Path) -> None:
+    with (tmp_path / "file").open("wb") as file:
+        file.truncate(2**40)
+    with pytest.raises(CheckpointError, match="is not a checkpoint or is damaged"):
+        Learner.load(tmp_path / "file")
+
+
+def test_the_names_of_strangers_are_shown_as_text(tmp_path: Path) -> None:
+    with holdfast.open(tmp_path / "it", mlp((4,)), ERACE()) as learner:
+        learner.observe(*batch(0))
+    (tmp_path / "it" / "evil\x1b[31m\nok").touch()
+    assert all(note.isprintable() for note in holdfast.verify(tmp_path / "it").notes)

@@ -196,19 +196,20 @@ def strangers(folder: Path, place: Place | None = None) -> Iterator[str]:
     ours = {LEARNER} if place is None else {LEARNER, place.name}
     in_use = user(folder) is not None
     for file in sorted(folder.iterdir()):
+        name = file.name if file.name.isprintable() else repr(file.name)  # anybody may have named it
         if file.name in ours or FolderLock.is_signature(file):
             continue
         if in_use and (LOG.fullmatch(file.name) or LEFT_BEHIND.fullmatch(file.name)):
             continue  # these come and go
         if file.is_dir() and file.name.startswith(BEFORE_REPAIR):
-            yield f"{file.name} holds the files from before a repair; remove it when you do not need them any more"
+            yield f"{name} holds the files from before a repair; remove it when you do not need them any more"
         elif is_left_behind(file):
-            yield f"{file.name} is unfinished, of a writer that was killed; opening removes it"
+            yield f"{name} is unfinished, of a writer that was killed; opening removes it"
         elif place is not None and place.identity is not None and _is_log_of(file, place.identity.learner):
-            yield f"{file.name} is a log that the learner does not need any more; opening removes it"
+            yield f"{name} is a log that the learner does not need any more; opening removes it"
         else:
             known = "is not the learner's" if place is not None else "cannot be told to be the learner's or not"
-            yield f"{file.name} {known}; it is left alone"
+            yield f"{name} {known}; it is left alone"
 
 
 def _is_log_of(file: Path, learner: bytes) -> bool:

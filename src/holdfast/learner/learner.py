@@ -400,8 +400,7 @@ class Learner:
             if self.average is not None:
                 self.average.update(self.step)
             if (kept := self.method.remember(self.net, replace(new, extra=extra))) is not None:
-                self.versions.storing()
-                self.memory.add(kept, self._rng("memory"), journal)
+                self._offer(kept, self._rng("memory"), journal)
             self.step += 1
 
         def close(journal: Journal) -> None:
@@ -414,8 +413,7 @@ class Learner:
     def _store(self, operation: Remembered) -> None:
         def store(journal: Journal) -> None:
             batch = self._admit(operation.x, operation.y, journal)
-            self.versions.storing()
-            self.memory.add(batch, generator(self.seed, "remember", self.memory.offered), journal)
+            self._offer(batch, generator(self.seed, "remember", self.memory.offered), journal)
 
         self._change(operation, store)
 
@@ -439,6 +437,12 @@ class Learner:
             return number
 
         return self._changes.make_in_log(take)
+
+    def _offer(self, batch: Batch, rng: np.random.Generator, journal: Journal) -> None:
+        self.versions.storing()
+        self.memory.add(batch, rng, journal)
+        if not self.memory.capacity and self.memory.byte_budget:
+            raise InputError(f"memory: {self.memory.byte_budget} bytes are too few for one such sample")
 
     def _erase(self, slots: Slots, journal: Journal) -> int:
         self.versions.storing()

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from holdfast.arguments import bytes_of, whole
+from holdfast.arguments import COUNTED, bytes_of, whole
 from holdfast.batch import Batch
 from holdfast.errors import CheckpointError, InputError
 from holdfast.memory import codecs, encoded
@@ -218,7 +218,11 @@ class Memory(ABC):
         Only the first one counts: what follows takes for granted what came before.
         """
         held, columns = len(self), self._columns
-        if self._counts.shape != (2,) or not 0 <= held <= min(self.offered, self.capacity):
+        if (
+            self._counts.shape != (2,)
+            or not 0 <= held <= min(self.offered, self.capacity)
+            or self.offered not in COUNTED
+        ):
             yield "how many it holds"
         if not columns and not self.offered:
             return
@@ -342,9 +346,6 @@ class Memory(ABC):
             self._encoding = Encoding(self.codec, sample_template["x"].shape[1:], sample_template["x"].dtype)
             sample_template = sample_template | {"x": np.empty(0, object)}
         self.capacity = self._most(sample_template)
-        if not self.capacity and self.byte_budget:
-            size = _row_bytes(sample_template)
-            raise InputError(f"memory: one such sample takes {size} bytes, more than the {self.byte_budget} there are")
         room = self.capacity if self.codec is None else 0
         try:
             self._index = ClassIndex(room)
