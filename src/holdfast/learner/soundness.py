@@ -91,7 +91,7 @@ def _flaws(learner: Learner) -> Iterator[str]:
         yield "the state of its optimizer"
     floats = [tensor for net in learner.nets for tensor in net.state_dict().values() if tensor.is_floating_point()]
     if not all_below(LARGEST_WEIGHT, [tensor.float() for tensor in floats if tensor.numel()]):
-        yield "a weight that nothing can be computed with"
+        yield "a weight that is not finite, or too large to compute with"
     if (asked := learner.pending.flaw()) is not None:
         yield f"its open questions ({asked})"
 
