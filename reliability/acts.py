@@ -1,7 +1,6 @@
 """What its user may do to the folder of a learner while it is open."""
 
 import os
-import random
 import shutil
 import signal
 import warnings
@@ -9,6 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from holdfast.durable import log
 from holdfast.errors import WriteError
 from reliability import durable_learner, spaces
 from reliability.open_folder import Scenario, is_refused, look_of, opened
@@ -41,25 +41,35 @@ def lock_of_another(scenario: Scenario) -> None:
 
 
 def own_file_removed(scenario: Scenario) -> None:
+    """Its checkpoint or its log, in turn."""
     if scenario.folder:
-        file = random.Random(scenario.observed).choice(["learner", "log"])
-        for own in scenario.folder.glob("learner" if file == "learner" else "log.?"):
-            if own.name not in scenario.strangers:
-                own.unlink()
+        logs = [file for file in scenario.folder.glob("log.*") if log.identity_of(file) is not None]
+        for file in logs if scenario.observed % 2 else [scenario.folder / "learner"]:
+            file.unlink(missing_ok=True)
 
 
 def strangers(scenario: Scenario) -> None:
     if scenario.folder:
-        for name in ("log.900", "log.2024", "log.txt", "log.01x", ".learner.keep", ".learner", "learner.bak", "notes"):
-            (scenario.folder / name).write_bytes(f"my {name}".encode())
-        for name in ("log.901", ".learner.0123456789abcdef", "runs"):
-            (scenario.folder / name).mkdir(exist_ok=True)
-        for name, make in (("log.902", os.mkfifo), ("log.903", lambda path: path.symlink_to("/dev/zero"))):
+        for name, make in STRANGERS.items():
             if not os.path.lexists(scenario.folder / name):
                 make(scenario.folder / name)
-        ours = {"learner", "lock"}
-        found = {path.name: look_of(path) for path in scenario.folder.iterdir() if path.name not in ours}
-        scenario.strangers |= {name: look for name, look in found.items() if not name[4:].isdigit() or len(name) > 6}
+            scenario.strangers[name] = look_of(scenario.folder / name)
+
+
+def text(path: Path) -> None:
+    path.write_text(f"my {path.name}")
+
+
+def link(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+STRANGERS: dict[str, Callable[[Path], None]] = {
+    **dict.fromkeys(("log.900", "log.2024", "log.txt", "log.01x", ".learner.keep", ".learner", "notes"), text),
+    **dict.fromkeys(("log.901", ".learner.0123456789abcdef", "runs"), Path.mkdir),
+    "log.902": os.mkfifo,
+    "log.903": link,
+}
 
 
 def linked(scenario: Scenario) -> None:

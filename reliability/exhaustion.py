@@ -115,7 +115,7 @@ def out_of_memory_anywhere(effort: int) -> Iterator[str | None]:
                 put_back(folder, whole)
                 with begun(folder) as learner, kind() as undisturbed:
                     operation(learner)
-                for at in range(1, undisturbed.places + 1, max(1, 51 // effort)):
+                for at in range(1, undisturbed.places + 1, max(1, 101 // effort**2)):
                     put_back(folder, whole)
                     exhausted = kind(at)
                     flaw = flaw_of_going_on(folder, operation, exhausted)

@@ -21,7 +21,7 @@ from reliability.outcome import counted
 
 FEATURES = 5
 LARGEST = float(np.finfo(np.float32).max)
-PROPORTION = 100  # of the largest value that has to be learned to that of a sane batch
+PROPORTION = 30  # of the largest value that has to be learned to those of sane batches, which are about 1
 Batch = tuple[Samples, list[str]]
 
 
@@ -221,7 +221,7 @@ def flaw_of_a_failure(make: Callable[[], Learner], failure: Any, living_on: Any,
 def outliers(effort: int) -> Iterator[str | None]:
     """Refused without a trace or learned, and either way the sane batches after it are learned.
 
-    Not promised is the second where a value is more than a hundred times as large as any before and is learned.
+    Not promised is the second where a value is learned that is more than thirty times as large as all others.
     """
     sizes = [10.0**power for power in range(0, 39, max(1, 20 - 2 * effort))] + [LARGEST]
     for number, (method, encoder, size) in enumerate(product(METHODS, ENCODERS, sizes)):

@@ -137,7 +137,7 @@ def forged_with_right_checksums(effort: int) -> Iterator[str | None]:
     """Refused within a second and 256 MiB, or a learner that works; nothing is run, imported or written."""
     for kind in KINDS:
         forged(kind, kind.content())  # what is needed anyway is imported now
-    for number in range(240 * effort**2):
+    for number in range(210 * effort**2):
         rng = random.Random(f"{effort} {number}")
         kind = KINDS[number % len(KINDS)]
         content, forges = kind.content(), rng.choices(SEALED, k=rng.choice((1, 1, 2, 3)))

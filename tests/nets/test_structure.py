@@ -93,7 +93,7 @@ def check_same(learner: Learner, loaded: Learner, x: np.ndarray = X) -> None:
 def test_a_built_in_net_that_was_changed_is_asked_for(change: str, tmp_path: Path) -> None:
     learner = taught(changed(change))
     learner.save(tmp_path / "saved")
-    with pytest.raises(CheckpointError, match=r"changed after it was made: pass it, load\(path, encoder="):
+    with pytest.raises(CheckpointError, match=r"changed after it was made: pass it, encoder="):
         Learner.load(tmp_path / "saved")
     with pytest.raises(CheckpointError, match="the encoder does not fit the checkpoint"):
         Learner.load(tmp_path / "saved", encoder=mlp((8,), width=8))

@@ -103,9 +103,9 @@ def test_what_is_not_built_in_is_asked_for_and_has_to_fit(file: Path) -> None:
     learner = Learner(encoder(), Mine(share=0.5), memory=20)
     learner.observe(X, list("aabbcc"))
     learner.save(file)
-    with pytest.raises(CheckpointError, match=r"pass it, load.path, method="):
+    with pytest.raises(CheckpointError, match=r"pass it, method="):
         Learner.load(file, encoder=encoder())
-    with pytest.raises(CheckpointError, match=r"pass it, load.path, encoder="):
+    with pytest.raises(CheckpointError, match=r"pass it, encoder="):
         Learner.load(file, method=Mine(share=0.5))
     with pytest.raises(CheckpointError, match=r"the encoder does not fit.*out_features=9 here"):
         Learner.load(file, encoder=encoder(9), method=Mine(share=0.5))
@@ -325,7 +325,7 @@ def test_an_augmentation_without_a_name(file: Path) -> None:
     learner = Learner(small_cnn((3, 16, 16), width=4), ERACE(), memory=20, augment=less)
     learner.observe(images, list("aabbcc"))
     learner.save(file)
-    with pytest.raises(CheckpointError, match=r"pass it, load.path, augment="):
+    with pytest.raises(CheckpointError, match=r"pass it, augment="):
         Learner.load(file)
     assert Learner.load(file, augment=less).state_hash() == learner.state_hash()
 

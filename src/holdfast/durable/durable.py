@@ -130,6 +130,9 @@ class DurableLearner(Learner):
     def __deepcopy__(self, memo: object) -> Self:
         return self.__copy__()
 
+    def __reduce_ex__(self, protocol: object) -> Any:
+        return self.__copy__()
+
     def __del__(self) -> None:
         """Lets others have the folder; nothing is written, because Python itself may be ending."""
         with suppress(Exception):

@@ -14,7 +14,7 @@ from holdfast.learner.pending import Pending
 from holdfast.learner.soundness import check_values
 from holdfast.memory.class_index import Journal
 from holdfast.storage import checkpoint
-from holdfast.storage.locks import holder
+from holdfast.storage.locks import user
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class Past:
 def _inspection(found: Snapshot, past: Past) -> Inspection:
     values, tensors = found.manifest, found.tensors
     net = values["settings"]["net"]
-    pid, host = holder(found.folder) or (None, "")
+    pid, host = user(found.folder) or (None, "")
     return Inspection(
         folder=found.folder,
         step=past.step,

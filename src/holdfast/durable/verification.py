@@ -19,9 +19,10 @@ from holdfast.learner import Learner, operations
 from holdfast.learner.parts import MakeOptimizer, check_parts
 from holdfast.learner.soundness import check_values
 from holdfast.learner.state import restored
+from holdfast.memory.codecs import Codec, find
 from holdfast.methods import METHODS, Method
 from holdfast.storage import checkpoint
-from holdfast.storage.locks import FolderLock, holder
+from holdfast.storage.locks import FolderLock, user
 
 NO_CHECKPOINT = "a log alone is not enough to go on: bring the folder back from a backup"
 
@@ -63,6 +64,7 @@ def verify(
     method: Method | None = None,
     optimizer: MakeOptimizer | None = None,
     augment: Augment | None = None,
+    codec: Codec | None = None,
 ) -> Verification:
     """Checks every byte of the learner in `folder`, without a lock and without changing anything.
 
@@ -80,7 +82,7 @@ def verify(
     """
     folder = Path(folder)
     check_parts(encoder, method, augment, optional=True)
-    parts: dict[str, Any] = {"method": method, "optimizer": optimizer, "augment": augment}
+    parts: dict[str, Any] = {"method": method, "optimizer": optimizer, "augment": augment, "codec": codec}
     parts["encoder"] = copy.deepcopy(encoder)  # it takes the weights of the checkpoint
     try:
         return _Check(take(folder), parts, deep).result()
@@ -118,7 +120,9 @@ class _Check:
                 past = Past(self._found)
                 if lacking := list(_lacking(values, self._parts)):
                     own = " and ".join(lacking)
-                    self._notes.append(f"its {own} cannot be checked without yours: holdfast.verify takes it in Python")
+                    self._notes.append(
+                        f"its {own} cannot be checked without yours, nor its log repeated: holdfast.verify takes it"
+                    )
                 else:
                     self._learner = restored(Learner, self._found.tensors, values, **self._parts)
         except HoldfastError as error:
@@ -163,11 +167,16 @@ def _lacking(values: checkpoint.Manifest, parts: dict[str, Any]) -> Iterator[str
         yield "optimizer"
     if parts["augment"] is None and values["settings"]["augment"] not in (None, crop_and_flip.__name__):
         yield "augmentation"
+    if parts["codec"] is None and values["memory"].get("codec") is not None:
+        try:
+            find(values["memory"]["codec"])
+        except InputError:
+            yield "codec"
 
 
 def notes_on_log(found: Snapshot) -> Iterator[str]:
     reading, name = found.reading, found.place.name
-    if (signed := holder(found.folder)) is not None:
+    if (signed := user(found.folder)) is not None:
         pid, host = signed
         yield f"in use by process {pid}" + (f" on {host}" if host else "")
         return
@@ -185,20 +194,22 @@ def notes_on_log(found: Snapshot) -> Iterator[str]:
 def strangers(folder: Path, place: Place | None = None) -> Iterator[str]:
     """Files that are not the learner's, or not any more."""
     ours = {LEARNER} if place is None else {LEARNER, place.name}
-    in_use = holder(folder) is not None
+    in_use = user(folder) is not None
     for file in sorted(folder.iterdir()):
+        name = file.name if file.name.isprintable() else repr(file.name)  # anybody may have named it
         if file.name in ours or FolderLock.is_signature(file):
             continue
         if in_use and (LOG.fullmatch(file.name) or LEFT_BEHIND.fullmatch(file.name)):
             continue  # these come and go
         if file.is_dir() and file.name.startswith(BEFORE_REPAIR):
-            yield f"{file.name} holds the files from before a repair; remove it when you do not need them any more"
+            yield f"{name} holds the files from before a repair; remove it when you do not need them any more"
         elif is_left_behind(file):
-            yield f"{file.name} is unfinished, of a writer that was killed; opening removes it"
+            yield f"{name} is unfinished, of a writer that was killed; opening removes it"
         elif place is not None and place.identity is not None and _is_log_of(file, place.identity.learner):
-            yield f"{file.name} is a log that the learner does not need any more; opening removes it"
+            yield f"{name} is a log that the learner does not need any more; opening removes it"
         else:
-            yield f"{file.name} is not the learner's; it is left alone"
+            known = "is not the learner's" if place is not None else "cannot be told to be the learner's or not"
+            yield f"{name} {known}; it is left alone"
 
 
 def _is_log_of(file: Path, learner: bytes) -> bool:

@@ -28,6 +28,9 @@ class Forgotten:
     def __repr__(self) -> str:
         return "forgotten"
 
+    def __reduce__(self) -> str:
+        return "FORGOTTEN"  # there is one, in copies too
+
 
 FORGOTTEN = Forgotten()
 

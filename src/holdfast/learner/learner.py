@@ -34,9 +34,10 @@ from holdfast.nets import HEADS, Net, reliable_recipe
 from holdfast.nets.averages import Average
 from holdfast.nets.norms import put_norms_back
 from holdfast.nets.structure import frozen, structure
-from holdfast.samples import Samples, as_tensor, check_fits, check_magnitude, magnitude
+from holdfast.samples import Samples, as_tensor, check_fits, check_magnitude, is_number, magnitude
 from holdfast.seeds import generator, torch_seeded
 from holdfast.storage import checkpoint, files
+from holdfast.storage.locks import refuse_files_of_a_learner
 
 MANY_FAILURES = 3  # in a row
 
@@ -93,8 +94,6 @@ class Learner:
         device = next(encoder.parameters(), torch.empty(0)).device
         self.net = Net(encoder, HEADS[method.head](self.seed).to(device)).eval()
         self.optimizer = optimizer_of([p for p in self.net.parameters() if p.requires_grad], lr, optimizer)
-        encoder_state = (*self.net.encoder.parameters(), *self.net.encoder.buffers())
-        self._encoder_state = [tensor for tensor in encoder_state if has_numbers(tensor)]
         self._augment = augment
         self.average = self._averaged(real("average", average, DECAYS))
         self.versions = Versions(self.nets, self.labels, self.memory, self.optimizer)
@@ -139,6 +138,7 @@ class Learner:
             self._changes.mend()
             number, samples = self.pending.number(ticket), self.pending[ticket]
             check_fits(samples, self.sample_template)  # the question may have come before the first batch
+            samples = as_tensor(samples, self.sample_template, self.clip_samples)  # or before there was a limit
             self._check_magnitude(samples)
             self._learn(Told(number, samples, self._check_labels(y, samples), self._check_task(task)))
 
@@ -166,7 +166,9 @@ class Learner:
 
         What the net has learned from them cannot be taken out.
         """
-        samples = as_tensor(x, None, self.clip_samples)
+        samples = as_tensor(x, None)
+        if self.clip_samples is not None:  # what came before there was a limit is held as it came
+            samples = torch.cat([samples, as_tensor(x, None, self.clip_samples)])
 
         def erase(journal: Journal) -> int:
             return self._erase(self.memory.find(samples), journal)
@@ -226,6 +228,7 @@ class Learner:
 
     def save(self, path: str | Path) -> None:
         """Writes everything that determines the learner's future into one file: whole or not at all."""
+        refuse_files_of_a_learner(Path(path))
         files.write(Path(path), self.serialized())
 
     def serialized(self, **more: Any) -> bytes:
@@ -273,10 +276,18 @@ class Learner:
         return learner
 
     def repeat(self, operation: Operation) -> None:
-        """Does again what was done once."""
+        """Does again what was done once; anybody may have written what is said to have been done."""
+        if not is_number(operation.x) or operation.x.ndim < 2 or not len(operation.x):
+            raise BatchError("an operation has samples that no learner takes")
         if isinstance(operation, Asked):
             self._take(operation)
-        elif isinstance(operation, Remembered):
+            return
+        check_fits(operation.x, self.sample_template)
+        if self._check_labels(operation.y, operation.x) != operation.y:
+            raise BatchError("an operation has labels that no learner keeps")
+        if isinstance(operation, Told):
+            self.pending.number(operation.ticket)
+        if isinstance(operation, Remembered):
             self._store(operation)
         else:
             self._learn(operation)
@@ -389,8 +400,7 @@ class Learner:
             if self.average is not None:
                 self.average.update(self.step)
             if (kept := self.method.remember(self.net, replace(new, extra=extra))) is not None:
-                self.versions.storing()
-                self.memory.add(kept, self._rng("memory"), journal)
+                self._offer(kept, self._rng("memory"), journal)
             self.step += 1
 
         def close(journal: Journal) -> None:
@@ -403,8 +413,7 @@ class Learner:
     def _store(self, operation: Remembered) -> None:
         def store(journal: Journal) -> None:
             batch = self._admit(operation.x, operation.y, journal)
-            self.versions.storing()
-            self.memory.add(batch, generator(self.seed, "remember", self.memory.offered), journal)
+            self._offer(batch, generator(self.seed, "remember", self.memory.offered), journal)
 
         self._change(operation, store)
 
@@ -429,6 +438,12 @@ class Learner:
 
         return self._changes.make_in_log(take)
 
+    def _offer(self, batch: Batch, rng: np.random.Generator, journal: Journal) -> None:
+        self.versions.storing()
+        self.memory.add(batch, rng, journal)
+        if not self.memory.capacity and self.memory.byte_budget:
+            raise InputError(f"memory: {self.memory.byte_budget} bytes are too few for one such sample")
+
     def _erase(self, slots: Slots, journal: Journal) -> int:
         self.versions.storing()
         self.memory.remove(slots, journal)
@@ -443,7 +458,7 @@ class Learner:
             loss, extra = self.method.learn(new, self._context("recall"))
             if not loss.isfinite():
                 raise self._failure(f"the loss is {loss.item()} at step {self.step}")
-            state = [*self._encoder_state, *self.net.head.parameters()]
+            state = [tensor for tensor in (*self.net.parameters(), *self.net.buffers()) if has_numbers(tensor)]
             if not all_finite([tensor.grad for tensor in state if tensor.grad is not None]):
                 raise self._failure(f"a gradient is not finite at step {self.step}")
             self.optimizer.step()

@@ -15,6 +15,7 @@ from holdfast.errors import InputError
 from holdfast.learner import Learner
 from holdfast.learner.labels import decode, encode
 from holdfast.storage import checkpoint, files
+from holdfast.storage.locks import refuse_files_of_a_learner
 
 KIND = "memory"
 
@@ -53,6 +54,7 @@ def memory_gallery(learner: Learner, path: str | Path, *, columns: int = 12, siz
             newest = members[np.argsort(-memory.arrivals[members])][:columns]
             yield f"{learner.labels[index]} · {len(members)}", _images(memory.at(newest).x)
 
+    refuse_files_of_a_learner(Path(path))
     files.write(Path(path), _png(learner.at_rest(lambda: list(rows())), columns, size))
 
 
@@ -67,6 +69,7 @@ def export_memory(learner: Learner, path: str | Path) -> None:
         return {"x": batch.x}, [encode(learner.labels[index]) for index in batch.y.tolist()]
 
     tensors, labels = learner.at_rest(held)
+    refuse_files_of_a_learner(Path(path))
     files.write(Path(path), checkpoint.pack(tensors, {"kind": KIND, "y": labels}))
 
 

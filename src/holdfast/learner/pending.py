@@ -8,7 +8,7 @@ from operator import itemgetter
 
 from torch import Tensor
 
-from holdfast.arguments import Range, whole
+from holdfast.arguments import COUNTED, Range, whole
 from holdfast.errors import InputError, TicketError
 from holdfast.memory.class_index import Journal
 from holdfast.samples import equal_to_any, is_number
@@ -83,7 +83,7 @@ class Pending:
 
     def flaw(self) -> str | None:
         """What is wrong with them, as they were unpacked."""
-        if whole("asked", self.asked) <= max(self._open, default=-1) or len(self._open) > self.room:
+        if whole("asked", self.asked, COUNTED) <= max(self._open, default=-1) or len(self._open) > self.room:
             return "their numbers"
         batches = all(samples.ndim >= 2 and len(samples) and is_number(samples) for samples in self._open.values())
         return None if batches else "their samples"

@@ -14,8 +14,10 @@ from torch import Tensor
 from torch.nn import Parameter
 from torch.optim import Optimizer
 
-from holdfast.arguments import LEARNING_RATES, real, whole
+from holdfast.arguments import COUNTED, LEARNING_RATES, real, whole
 from holdfast.errors import CheckpointError
+from holdfast.learner.finite import LARGEST as LARGEST_WEIGHT
+from holdfast.learner.finite import all_below
 from holdfast.learner.labels import FORGOTTEN, Labels
 from holdfast.methods import METHODS
 from holdfast.nets import ProjectionHead
@@ -30,8 +32,9 @@ LARGE = 2**20  # numbers in a sample
 
 def check_values(values: Values) -> None:
     """Before anything is made of them."""
-    for name in ("step", "seed", "seen"):
-        whole(name, values[name])
+    for name in ("step", "seen"):
+        whole(name, values[name], COUNTED)
+    whole("seed", values["seed"])
     _refuse(real("magnitude", values.get("magnitude", 0.0)) < 0, "the magnitude of its samples")
     if (sample := values["sample"]) is not None:
         _refuse(sample["type"] not in ("torch.uint8", "torch.float32"), "the type of its samples")
@@ -87,8 +90,8 @@ def _flaws(learner: Learner) -> Iterator[str]:
     if not all(_is_state(learner.optimizer.state, group["params"]) for group in learner.optimizer.param_groups):
         yield "the state of its optimizer"
     floats = [tensor for net in learner.nets for tensor in net.state_dict().values() if tensor.is_floating_point()]
-    if not all(bool(tensor.float().isfinite().all()) for tensor in floats):
-        yield "a weight that is not finite"
+    if not all_below(LARGEST_WEIGHT, [tensor.float() for tensor in floats if tensor.numel()]):
+        yield "a weight that is not finite, or too large to compute with"
     if (asked := learner.pending.flaw()) is not None:
         yield f"its open questions ({asked})"
 

@@ -204,11 +204,9 @@ def _named(prefix: str, net: Net) -> dict[str, Tensor]:
 
 def _apart(prefix: str, net: Net, other: Net) -> dict[str, Tensor]:
     """Without what both share."""
-    theirs = other.state_dict()
+    theirs = _named(prefix, other)
     return {
-        name: tensor
-        for name, tensor in _named(prefix, net).items()
-        if tensor.data_ptr() != theirs[name.removeprefix(prefix)].data_ptr()
+        name: tensor for name, tensor in _named(prefix, net).items() if tensor.data_ptr() != theirs[name].data_ptr()
     }
 
 
@@ -224,7 +222,7 @@ def _built_in_method(saved: Mapping[str, Any]) -> Method:
     for method in METHODS.values():
         if method.__name__ == saved["name"]:
             return method(**read(method, saved["options"]))
-    raise CheckpointError(f"the method {saved['name']} is not built in: pass it, load(path, method=...)")
+    raise CheckpointError(f"the method {saved['name']} is not built in: pass it, method=...")
 
 
 def _built_in_codec(name: str | None) -> Codec | None:
@@ -237,4 +235,4 @@ def _built_in_codec(name: str | None) -> Codec | None:
 def _built_in_augment(name: str | None) -> Augment | None:
     if name is None or name == crop_and_flip.__name__:
         return None if name is None else crop_and_flip
-    raise CheckpointError(f"the augmentation {name} is not built in: pass it, load(path, augment=...)")
+    raise CheckpointError(f"the augmentation {name} is not built in: pass it, augment=...")

@@ -39,8 +39,8 @@ class Version:
         self._live_labels = labels
         self._live_memory = memory
         self._optimizer = optimizer
-        self._encoders = _changing(*(net.encoder for net in live)), _changing(*(net.encoder for net in self._nets))
         self._optimizer_state: dict[torch.Tensor, dict[str, Any]] = {}
+        self._optimizer_settings: list[dict[str, Any]] = []
         self._making = threading.RLock()
         self.readers: set[object] = set()
 
@@ -58,6 +58,7 @@ class Version:
         self.labels, self.forgotten = self._live_labels.known, self._live_labels.forgotten
         self.memory, self._scores_of = self._live_memory, None
         self._optimizer_state = _cloned(self._optimizer.state)
+        self._optimizer_settings = [_settings(group) for group in self._optimizer.param_groups]
 
     def keep_memory(self) -> None:
         """Its memory stays as it is too, until the predictor is made."""
@@ -80,13 +81,13 @@ class Version:
             torch._foreach_copy_(live, copies)
         self._optimizer.state.clear()
         self._optimizer.state.update(_cloned(self._optimizer_state))
+        for group, settings in zip(self._optimizer.param_groups, self._optimizer_settings, strict=True):
+            group.update(settings)  # some optimizers change their own
         self._optimizer.zero_grad(set_to_none=True)
 
     def _tensors(self) -> tuple[list[Any], list[Any]]:
-        """Those that learning changes, and their copies. A head has others whenever it has grown."""
-        live, copies = self._encoders
-        heads, copied_heads = ([net.head for net in nets] for nets in (self._live_nets, self._nets))
-        return live + _changing(*heads), copies + _changing(*copied_heads)
+        """Those that learning changes, and their copies. Others may have taken their places since the last step."""
+        return _changing(*self._live_nets), _changing(*self._nets)
 
 
 class Versions:
@@ -152,6 +153,11 @@ def _cloned(state: dict[torch.Tensor, dict[str, Any]]) -> dict[torch.Tensor, dic
         parameter: {key: value.clone() if isinstance(value, torch.Tensor) else value for key, value in of_it.items()}
         for parameter, of_it in state.items()
     }
+
+
+def _settings(group: dict[str, Any]) -> dict[str, Any]:
+    """Of a group of an optimizer, apart from its parameters."""
+    return {name: copy.copy(value) for name, value in group.items() if name != "params"}
 
 
 def _changing(*parts: nn.Module) -> list[Any]:

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from holdfast.arguments import bytes_of, whole
+from holdfast.arguments import COUNTED, bytes_of, whole
 from holdfast.batch import Batch
 from holdfast.errors import CheckpointError, InputError
 from holdfast.memory import codecs, encoded
@@ -218,7 +218,11 @@ class Memory(ABC):
         Only the first one counts: what follows takes for granted what came before.
         """
         held, columns = len(self), self._columns
-        if self._counts.shape != (2,) or not 0 <= held <= min(self.offered, self.capacity):
+        if (
+            self._counts.shape != (2,)
+            or not 0 <= held <= min(self.offered, self.capacity)
+            or self.offered not in COUNTED
+        ):
             yield "how many it holds"
         if not columns and not self.offered:
             return

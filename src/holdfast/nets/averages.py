@@ -26,17 +26,15 @@ class Average:
         self.decay = decay
         self.born = torch.zeros(0, dtype=torch.int64)  # the step at which each class entered
         self._live = live
-        encoders = changing(self.net.encoder), changing(live.encoder)
-        self._averaged = [[tensor for tensor in each if _has_numbers(tensor)] for each in encoders]
-        self._counters = [[tensor for tensor in each if not _has_numbers(tensor)] for each in encoders]
 
     @torch.no_grad()
     def update(self, step: int) -> None:
         """After a step of the net that learns; `step` were taken before."""
-        if self._averaged[0]:
-            torch._foreach_lerp_(self._averaged[0], self._averaged[1], self._share(step))
-        if self._counters[0]:
-            torch._foreach_copy_(self._counters[0], self._counters[1])
+        both = list(zip(changing(self.net.encoder), changing(self._live.encoder), strict=True))
+        if numbers := [pair for pair in both if _has_numbers(pair[0])]:
+            torch._foreach_lerp_([mine for mine, _ in numbers], [its for _, its in numbers], self._share(step))
+        if counters := [pair for pair in both if not _has_numbers(pair[0])]:
+            torch._foreach_copy_([mine for mine, _ in counters], [its for _, its in counters])
         shares = self._shares_of_rows(step)
         for mine, its in zip(self.net.head.parameters(), self._live.head.parameters(), strict=True):
             mine.lerp_(its, shares.to(mine).view(-1, *[1] * (mine.ndim - 1)))

@@ -144,7 +144,7 @@ def built_in(recipe: Recipe | None, state: Mapping[str, Tensor], frozen: Iterabl
     """A net for this state. A recipe for another one is refused before it has cost any memory."""
     if recipe is None:
         why = "is not built in, or was changed after it was made"
-        raise CheckpointError(f"the encoder {why}: pass it, load(path, encoder=...)")
+        raise CheckpointError(f"the encoder {why}: pass it, encoder=...")
     make = partial(NETS[recipe["name"]], tuple(recipe["shape"]), seed=recipe["seed"], width=recipe["width"])
     with torch.device("meta"):
         shapes = {name: tensor.shape for name, tensor in make().state_dict().items()}

@@ -24,7 +24,10 @@ def structure(module: nn.Module) -> Structure:
 def fingerprint(module: nn.Module) -> str:
     """Of its structure and of the shapes of all its tensors."""
     tensors = (*module.named_parameters(), *module.named_buffers())
-    return repr((structure(module), {name: tuple(tensor.shape) for name, tensor in tensors}))
+    types = [f"{type(part).__module__}.{type(part).__qualname__}" for part in module.modules()]
+    own = [name for part in module.modules() for name, value in vars(part).items() if inspect.isroutine(value)]
+    hooked = [name for name, parameter in module.named_parameters() if parameter._post_accumulate_grad_hooks]
+    return repr((structure(module), types, own, hooked, {name: tuple(tensor.shape) for name, tensor in tensors}))
 
 
 def frozen(module: nn.Module) -> list[str]:

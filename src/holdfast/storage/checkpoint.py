@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -31,7 +32,12 @@ def read(path: Path) -> tuple[dict[str, Tensor], Manifest]:
 
 def content_of(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        with path.open("rb") as file:
+            head = file.read(8)
+            header, rest = int.from_bytes(head, "little"), os.fstat(file.fileno()).st_size - len(head)
+            if len(head) < 8 or not 1 < header <= rest:  # before the rest of it takes any memory
+                raise CheckpointError(f"{path} is not a checkpoint or is damaged: its beginning cannot be right")
+            return head + file.read()
     except FileNotFoundError:
         raise CheckpointError(f"there is no checkpoint {path}") from None
     except OSError as error:

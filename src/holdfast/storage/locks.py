@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from weakref import WeakSet
 
-from holdfast.errors import InUse, WriteError
+from holdfast.errors import InputError, InUse, WriteError
 
 MOST_BYTES = 300  # that say who has a lock
 NOBODY = 0  # instead of a process
@@ -176,6 +176,12 @@ def signature(folder: Path) -> tuple[str, str]:
     return "", ""
 
 
+def refuse_files_of_a_learner(path: Path) -> None:
+    """What is written to such a file would take the place of what a learner in that folder has acknowledged."""
+    if re.fullmatch(r"learner|lock|log\.\d+", path.name) and FolderLock.is_signature(path.parent / FolderLock.NAME):
+        raise InputError(f"{path} is a file of the learner that lives in {path.parent}: write to another place")
+
+
 def holder(folder: Path) -> tuple[int, str] | None:
     """The process that has signed for a folder, if it is alive, and its machine if that is another one.
 
@@ -187,6 +193,18 @@ def holder(folder: Path) -> tuple[int, str] | None:
         if int(pid) != NOBODY and (elsewhere or _is_alive(int(pid))):
             return int(pid), host if elsewhere else ""
     return None
+
+
+def user(folder: Path) -> tuple[int, str] | None:
+    """As `holder`, but a signature does not count on this machine where the system can tell what is locked (Linux)."""
+    signed = holder(folder)
+    try:
+        fields = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+        inode = str(folder.stat().st_ino)
+    except OSError:
+        return signed
+    pids = [int(field[4]) for field in fields if field[1] == "FLOCK" and field[5].rpartition(":")[2] == inode]
+    return (pids[0], "") if pids else signed if signed and signed[1] else None
 
 
 def _flocked(path: Path, flags: int) -> int:
