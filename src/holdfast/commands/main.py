@@ -39,6 +39,7 @@ COMMANDS = {
     "cost": "what a run would compute, without running it",
     "check": "check what every method has to hold",
     "report": "all tables, figures and runs on one page",
+    "frontier": "accuracy against bytes and multiply-adds, of runs that were made",
     "runs": "list, show, export and remove runs that were made",
     "learner": "look after a learner that lives in a folder",
     "data": "list, get and verify datasets",

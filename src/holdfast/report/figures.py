@@ -93,9 +93,13 @@ def looks(records: Sequence[Record]) -> dict[str, tuple[str, str]]:
     found = {}
     for title, method in methods.items():
         variant = variants[method] = variants.get(method, -1) + 1
-        colour = COLOURS.get(method) or OTHER_COLOURS[others.index(method) % len(OTHER_COLOURS)]
-        found[title] = colour, STYLES[variant % len(STYLES)]
+        found[title] = colour(method, others), STYLES[variant % len(STYLES)]
     return found
+
+
+def colour(method: str, others: Sequence[str]) -> str:
+    """A method of one's own has one by its place among `others`."""
+    return COLOURS.get(method) or OTHER_COLOURS[others.index(method) % len(OTHER_COLOURS)]
 
 
 def mean_and_band(axes: Any, x: Sequence[float], heights: Array, style: str, *, color: str, **line: Any) -> None:

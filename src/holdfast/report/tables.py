@@ -75,7 +75,7 @@ def summary(records: Sequence[Record]) -> Table:
 def _figures(group: Sequence[Record]) -> list[str]:
     return [
         *(show([record[key] for record in group]) for key in ("acc", "aaa", "forgetting")),
-        _macs(mean_and_error([record["train_macs"] for record in group])[0]),
+        figure_of_macs(mean_and_error([record["train_macs"] for record in group])[0]),
         f"{mean_and_error([record['memory_bytes'] for record in group])[0] / 1e6:.2f}",
         f"{mean_and_error([record['seconds'] for record in group])[0]:.1f}",
     ]
@@ -123,10 +123,10 @@ def costs(spec: RunSpec, ledgers: Mapping[str, "Ledger"]) -> Table:
     for column in (*accounts, "total", "MB"):
         table.add_column(column, justify="right", no_wrap=True)
     for title, ledger in ledgers.items():
-        parts = [_macs(ledger.macs[account]) for account in accounts]
-        table.add_row(title, *parts, _macs(ledger.train_macs), f"{ledger.mean_bytes / 1e6:.2f}")
+        parts = [figure_of_macs(ledger.macs[account]) for account in accounts]
+        table.add_row(title, *parts, figure_of_macs(ledger.train_macs), f"{ledger.mean_bytes / 1e6:.2f}")
     return table
 
 
-def _macs(count: float) -> str:
+def figure_of_macs(count: float) -> str:
     return f"{count / 1e12:.2f} T" if count >= 1e12 else f"{count / 1e9:.2f} G"
