@@ -362,3 +362,10 @@ def test_numbers_and_names_that_cannot_be(
     error = capsys.readouterr().err
     assert code == 2 and said in error and error.count("\n") == 1
     assert not list(tmp_path.iterdir())
+
+
+def test_options_are_not_abbreviated(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["run", "--seed", "2"])
+    assert ended.value.code == 2
+    assert "--seed" in capsys.readouterr().err

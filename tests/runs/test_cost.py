@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -59,3 +60,10 @@ def test_methods_that_are_told_the_task_refuse_streams_without(npz: str, capsys:
     for command in (["cost"], ["run", "--seeds", "1"]):
         assert main([*command, "--stream", f"{npz}:order=iid", "--method", "icarl"]) == 2
         assert "icarl is told the task" in capsys.readouterr().err
+
+
+def test_costs_can_be_read_by_programs(npz: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cost", "--stream", npz, "--memory", "5", "--method", "er", "--json"]) == 0
+    (costs,) = json.loads(capsys.readouterr().out).values()
+    assert costs["total"] == sum(costs[account] for account in ("forward", "backward", "retrieval", "query")) > 0
+    assert costs["bytes"] > 0

@@ -167,3 +167,21 @@ def test_a_small_file_that_unpacks_to_more_than_there_should_be_is_refused(
     file.write_bytes(packed([exported_record()], file))
     assert main(["runs", "import", str(file), "--out", str(tmp_path)]) == 2
     assert "more than 100 bytes" in capsys.readouterr().err
+
+
+def test_the_list_can_be_sorted_cut_and_read_by_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    accuracies = {"a": 0.3, "b": 0.9, "c": 0.5}
+    records = [{**exported_record(), "id": letter * 16, "acc": acc} for letter, acc in accuracies.items()]
+    records[1] |= {"net": "mlp"}
+    (tmp_path / "all.json").write_text(json.dumps(records))
+    where = ["--out", str(tmp_path)]
+    main(["runs", "import", str(tmp_path / "all.json"), *where])
+    capsys.readouterr()
+    assert main(["runs", "list", *where, "--sort=-acc", "--limit", "2", "--json"]) == 0
+    assert [(row["id"][0], row["net"]) for row in json.loads(capsys.readouterr().out)] == [("b", "mlp"), ("c", None)]
+    assert main(["runs", "list", *where, "--sort", "net"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "mlp" in lines[1] and "default" in lines[2], "those without a value come last"
+    for wrong, said in ((["--sort", "accuracy"], "unknown field 'accuracy'"), (["--limit", "0"], "--limit must be")):
+        assert main(["runs", "list", *where, *wrong]) == 2
+        assert said in capsys.readouterr().err

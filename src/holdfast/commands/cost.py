@@ -1,6 +1,7 @@
 """`holdfast cost`: what a run would compute, without computing it."""
 
 import argparse
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -75,6 +76,7 @@ def describe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--data", metavar="DIR", help="where datasets lie (default $HOLDFAST_DATA, or the user's cache)"
     )
+    parser.add_argument("--json", action="store_true", help="as JSON: multiply-adds by what they are for, mean bytes")
     parser.set_defaults(command=cost, seeds=1)
 
 
@@ -83,12 +85,19 @@ def cost(options: argparse.Namespace) -> int:
     root = data_root(options.data)
     specs = chosen(options)
     sizes = {spec: len(plan(spec, source(spec.stream, root)).stream()) for spec in specs}
-    console = terminal()
+    console = terminal(stderr=options.json)
     columns = TextColumn("{task.description}", markup=False), *Progress.get_default_columns()[1:]
     ledgers = {}
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         for spec, total in sizes.items():
             bar = progress.add_task(spec.title, total=total)
             ledgers[spec.title] = estimate(spec, root, lambda bar=bar: progress.advance(bar))  # type: ignore[misc]
-    console.print(costs(specs[0], ledgers))
+    if options.json:
+        found = {
+            title: {**ledger.macs, "total": ledger.train_macs, "bytes": ledger.mean_bytes}
+            for title, ledger in ledgers.items()
+        }
+        print(json.dumps(found, indent=2))
+    else:
+        console.print(costs(specs[0], ledgers))
     return 0

@@ -48,6 +48,11 @@ COMMANDS = {
 
 
 class Parser(argparse.ArgumentParser):
+    """Options are written out: --seed is not --seeds."""
+
+    def __init__(self, **how: Any) -> None:
+        super().__init__(allow_abbrev=False, **how)
+
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"holdfast: {message}\n")
 

@@ -14,6 +14,7 @@ from holdfast.errors import InputError, UnknownName
 from holdfast.report.tables import listing
 from holdfast.runs.exported import difference, packed, read
 from holdfast.runs.store import Record, Store
+from holdfast.runs.where import KINDS
 from holdfast.storage import files
 
 
@@ -34,6 +35,10 @@ def describe(parser: argparse.ArgumentParser) -> None:
     for action in (listed, exported):
         which = "only those: field=value,field=value, as method=er-ace,seed=0"
         action.add_argument("--where", action="append", default=[], metavar="FIELD=VALUE", help=which)
+    by = "by this field, as acc; with - before it the largest first: --sort=-acc"
+    listed.add_argument("--sort", metavar="FIELD", help=by)
+    listed.add_argument("--limit", type=int, metavar="N", help="only the first N")
+    listed.add_argument("--json", action="store_true", help="as JSON, without evaluations")
     for action in (shown, saved):
         action.add_argument("id", help="a run's id, or the beginning of it")
     saved.add_argument("file", type=Path, metavar="FILE", help="- is stdout")
@@ -67,10 +72,26 @@ def where(texts: Sequence[str]) -> dict[str, str]:
 def show_list(options: argparse.Namespace) -> int:
     store = opened(options)
     rows, damaged = store.sound_rows(where(options.where))
-    print(listing(rows))
+    rows = _ordered(rows, options.sort, options.limit)
+    print(json.dumps(rows, indent=2) if options.json else listing(rows))
     if damaged:
         raise store.damage(damaged)
     return 0
+
+
+def _ordered(rows: list[Record], by: str | None, limit: int | None) -> list[Record]:
+    """Those without a value come last."""
+    if limit is not None and limit < 1:
+        raise InputError(f"--limit must be 1 or more, not {limit}")
+    if by is not None:
+        field, falling = by.removeprefix("-"), by.startswith("-")
+        if field not in KINDS:
+            raise UnknownName("field", field, KINDS)
+        known = [row for row in rows if row.get(field) is not None]
+        numbers = all(isinstance(row[field], int | float) for row in known)
+        known.sort(key=lambda row: row[field] if numbers else str(row[field]), reverse=falling)
+        rows = known + [row for row in rows if row.get(field) is None]
+    return rows[:limit]
 
 
 def show(options: argparse.Namespace) -> int:

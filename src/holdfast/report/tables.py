@@ -83,20 +83,21 @@ def _figures(group: Sequence[Record]) -> list[str]:
 
 def listing(records: Sequence[Record]) -> str:
     """One line a run, plain: thousands of them have to come at once."""
-    rows = [("id", "method", "stream", "M", "seed", "lr", "Acc %", "AAA %", "s", "finished")]
+    rows = [("id", "method", "stream", "net", "M", "seed", "lr", "Acc %", "AAA %", "s", "finished")]
     for record in records:
         failed = record["status"] == "failed"
         figures = (
             ("failed", "", "") if failed else (show([record["acc"]]), show([record["aaa"]]), f"{record['seconds']:.0f}")
         )
         memory = " ".join(str(record[name]) for name in ("memory", "codec") if record.get(name) is not None)
-        what = record["id"][:8], record["title"], record["stream"], memory, record["seed"], record["lr"]
+        net = record.get("net") or "default"
+        what = record["id"][:8], record["title"], record["stream"], net, memory, record["seed"], record["lr"]
         rows.append((*map(str, what), *figures, record["finished"]))
     cells = [[_printable(text) for text in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = [
         "  ".join(
-            text.ljust(width) if i < 3 else text.rjust(width)
+            text.ljust(width) if i < 4 else text.rjust(width)
             for i, (text, width) in enumerate(zip(row, widths, strict=True))
         )
         for row in cells
