@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from holdfast.datasets.folder import folder, split
+from holdfast.datasets.folder import folder, pixels, split
 from holdfast.errors import DataError, InputError
 
 RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
@@ -73,6 +73,92 @@ def test_train_and_test_folders_are_the_two_parts(tmp_path: Path) -> None:
     assert dataset.train_y.tolist() == [0, 0, 0, 1, 1, 1]
     assert dataset.test_y.tolist() == [0, 1]
     assert dataset.sample_shape == (3, 32, 32)
+
+
+@pytest.mark.parametrize(
+    ("folders", "tested", "said"),
+    [
+        (("Training", "Test"), "Test", "training on Training, testing on Test"),
+        (("train", "val", "test"), "test", "training on train, testing on test, val is not used"),
+        (("TRAIN", "Validation"), "Validation", "training on TRAIN, testing on Validation"),
+    ],
+)
+def test_other_names_of_the_two_parts(tmp_path: Path, folders: tuple[str, ...], tested: str, said: str) -> None:
+    for name in folders:
+        for kind in ("cat", "dog"):
+            paint(tmp_path / name / kind / "0.png", GREEN if name == tested else RED)
+    dataset = folder(tmp_path, size=4)
+    assert (len(dataset.train_x), len(dataset.test_x)) == (2, 2)
+    assert (dataset.test_x[:, 1] == 255).all() and (dataset.train_x[:, 0] == 255).all()
+    assert dataset.notes[0] == said
+
+
+def test_where_there_is_nothing_to_test_on_it_says_what_is_done(tmp_path: Path) -> None:
+    for i in range(12):
+        paint(tmp_path / f"train/cat/{i:02}.png")
+    dataset = folder(tmp_path)
+    assert (len(dataset.train_x), len(dataset.test_x)) == (10, 2)
+    assert "every sixth image" in dataset.notes[0] and "32 × 32" in dataset.notes[1]
+
+
+def test_a_class_may_be_called_train(tmp_path: Path) -> None:
+    for kind in ("train", "plane"):
+        paint(tmp_path / kind / "0.png")
+        paint(tmp_path / kind / "1.png")
+    assert folder(tmp_path).classes == ("plane", "train")
+
+
+class TestDecodedOnce:
+    @pytest.fixture
+    def photos(self, tmp_path: Path) -> Path:
+        for i in range(6):
+            paint(tmp_path / f"photos/cat/{i}.png", BLUE)
+        return tmp_path / "photos"
+
+    @pytest.fixture
+    def count(self, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+        decoded: list[Path] = []
+
+        def counted(path: Path, size: int) -> object:
+            decoded.append(path)
+            return pixels(path, size)
+
+        monkeypatch.setattr("holdfast.datasets.folder.pixels", counted)
+        return decoded
+
+    def test_the_second_time_nothing_is_decoded(self, photos: Path, tmp_path: Path, count: list[Path]) -> None:
+        first = folder(photos, 4, tmp_path / "cache")
+        again = folder(photos, 4, tmp_path / "cache")
+        assert len(count) == 6
+        assert (first.train_x == again.train_x).all() and (first.test_x == again.test_x).all()
+
+    def test_another_size_or_a_changed_file_is_decoded(self, photos: Path, tmp_path: Path, count: list[Path]) -> None:
+        folder(photos, 4, tmp_path / "cache")
+        assert folder(photos, 5, tmp_path / "cache").sample_shape == (3, 5, 5)
+        assert len(count) == 12
+        paint(photos / "cat/3.png", RED, (9, 9))
+        assert (folder(photos, 4, tmp_path / "cache").train_x[2, 0] == 255).all()
+
+    def test_damage_is_noticed(self, photos: Path, tmp_path: Path) -> None:
+        right = folder(photos, 4, tmp_path / "cache").train_x
+        for file in (tmp_path / "cache/decoded").iterdir():
+            content = bytearray(file.read_bytes())
+            content[-1] ^= 1
+            file.write_bytes(content)
+        assert (folder(photos, 4, tmp_path / "cache").train_x == right).all()
+
+    def test_without_a_place_to_write_it_works(self, photos: Path, tmp_path: Path) -> None:
+        (tmp_path / "file").write_text("no folder")
+        assert len(folder(photos, 4, tmp_path / "file").train_x) == 5
+
+    def test_those_not_used_for_longest_make_room(
+        self, photos: Path, tmp_path: Path, count: list[Path], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("holdfast.datasets.decoded.MOST_BYTES", 6 * 3 * 16 + 4 * 32)
+        for size in (4, 3, 4):
+            folder(photos, size, tmp_path / "cache")
+        held = sum(file.stat().st_size for file in (tmp_path / "cache/decoded").iterdir())
+        assert 0 < held <= 6 * 3 * 16 + 4 * 32
 
 
 @given(st.integers(2, 100))

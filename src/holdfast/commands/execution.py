@@ -51,6 +51,9 @@ def do_missing(specs: Sequence[RunSpec], options: argparse.Namespace, console: C
     store = Store(options.out / "runs.sqlite")
     how = {"snapshot_every": options.snapshot_every, "keep_learners": options.keep_learners}
     plans = Sweep(specs, store, data_root(options.data), **how, precision=precision.asked(options.precision))
+    for stream, source in plans.sources.items():
+        for note in source.dataset.notes:
+            console.print(f"{stream}: {note}", highlight=False)
     loggers = Loggers(options.log, options.out, plans.ids)
     backend = _backend(options, plans)
     store.open()

@@ -20,6 +20,7 @@ class Dataset:
     train_y: NDArray[np.int64]
     test_x: NDArray[np.generic]
     test_y: NDArray[np.int64]
+    notes: tuple[str, ...] = ()  # what a user should know about where the samples come from
 
     def __post_init__(self) -> None:
         _check_lengths(self.name, self.train_x, self.train_y, self.test_x, self.test_y)

@@ -113,7 +113,7 @@ def named(text: str, root: Path, seed: int = 0, iid_batches: int = 0, epochs: in
 
 
 def _load(name: StreamName, root: Path, size: int) -> Dataset:
-    readers: dict[str, Callable[[Path], Dataset]] = {"folder": lambda path: folder(path, size), "arrays": npz}
+    readers: dict[str, Callable[[Path], Dataset]] = {"folder": lambda path: folder(path, size, root), "arrays": npz}
     return readers[name.kind](name.path) if name.path else datasets.load(name.kind, root)
 
 
