@@ -369,3 +369,15 @@ def test_options_are_not_abbreviated(capsys: pytest.CaptureFixture[str]) -> None
         main(["run", "--seed", "2"])
     assert ended.value.code == 2
     assert "--seed" in capsys.readouterr().err
+
+
+def test_a_shell_completes_commands_and_options(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["completion", "bash"]) == 0
+    script = tmp_path / "completion.sh"
+    script.write_text(capsys.readouterr().out)
+    for typed, wanted in (("holdfast fron", "frontier"), ("holdfast runs list --so", "--sort")):
+        words = " ".join(f"'{word}'" for word in typed.split())
+        ask = f"source {script}; COMP_WORDS=({words}); COMP_CWORD={len(typed.split()) - 1}; _shtab_holdfast; "
+        ask += 'echo "${COMPREPLY[@]}"'
+        done = subprocess.run(["bash", "-c", ask], capture_output=True, text=True, check=False)
+        assert wanted in done.stdout.split(), done.stderr

@@ -43,6 +43,7 @@ COMMANDS = {
     "runs": "list, show, export and remove runs that were made",
     "learner": "look after a learner that lives in a folder",
     "data": "list, get and verify datasets",
+    "completion": "a script for your shell that completes commands and options",
     "doctor": "what works on this machine and how fast, for bug reports",
 }
 
@@ -64,10 +65,13 @@ class CommandParser(Parser):
         super().__init__(**how)
         self._module = module
 
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+    def learn(self) -> None:
         if self._module:
             import_module(self._module).describe(self)
             self._module = ""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        self.learn()
         return super().parse_known_args(args, namespace)
 
 
@@ -117,7 +121,8 @@ def _leave_stdout() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def parser() -> Parser:
+def parser(whole: bool = False) -> Parser:
+    """With the options of all commands, or those of the one that is chosen later."""
     top = Parser(
         prog="holdfast",
         description="Online continual learning: run any method on any stream, with anytime accuracy and its cost.",
@@ -127,5 +132,7 @@ def parser() -> Parser:
     top.add_argument("--version", action="version", version=f"holdfast {holdfast.__version__}")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=CommandParser)
     for name, what in COMMANDS.items():
-        commands.add_parser(name, help=what, module=f"holdfast.commands.{name}")
+        command = commands.add_parser(name, help=what, module=f"holdfast.commands.{name}")
+        if whole:
+            command.learn()
     return top
