@@ -119,7 +119,7 @@ def test_the_command_goes_on_with_what_was_begun(
     monkeypatch.setenv("COLUMNS", "200")
     spec = Setting(method="er", memory=50).specs(2, quick=True)[1]
     (tmp_path / "runs.snapshots").mkdir()
-    (tmp_path / "runs.snapshots" / plan(spec, source(spec.stream, tmp_path)).run).touch()
+    (tmp_path / "runs.snapshots" / plan(spec, source(spec.stream, tmp_path)).run_id).touch()
     assert main(["paper", "T7", "--quick", "--plan", "0.02", "--estimate", "--out", str(tmp_path)]) == 0
     said = capsys.readouterr().out
     assert "er, fashion:first=20,tasks=5, M = 3, seed 1" in said

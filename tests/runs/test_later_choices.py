@@ -69,8 +69,8 @@ def test_ids_of_runs_without_it_are_what_they_were(tmp_path: Path) -> None:
         ),
     }
     for run_id, spec in of_earlier_versions.items():
-        assert planned(spec, tmp_path).run == planned(replace(spec, average=0.0), tmp_path).run == run_id
-        assert planned(replace(spec, average=0.9), tmp_path).run != run_id
+        assert planned(spec, tmp_path).run_id == planned(replace(spec, average=0.0), tmp_path).run_id == run_id
+        assert planned(replace(spec, average=0.9), tmp_path).run_id != run_id
 
 
 def test_a_store_has_it_and_records_from_before_count_as_without(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_momentum(npz: str, tmp_path: Path, same: Callable[[dict[str, Any]], dic
         assert whole.take_up(snapshot)
     assert whole.learner.state_hash() == reference.state_hash()
     assert same(whole.record()) == same(run(spec, tmp_path))
-    assert planned(spec, tmp_path).run != planned(replace(spec, momentum=0.0), tmp_path).run
+    assert planned(spec, tmp_path).run_id != planned(replace(spec, momentum=0.0), tmp_path).run_id
     whole.learner.save(tmp_path / "learner")
     assert Learner.load(tmp_path / "learner").optimizer.param_groups[0]["momentum"] == 0.9
 

@@ -13,7 +13,7 @@ from holdfast.streams import source
 
 
 def id_of(spec: RunSpec, root: Path) -> str:
-    return plan(spec, source(spec.stream, root)).run
+    return plan(spec, source(spec.stream, root)).run_id
 
 
 def test_the_same_run_written_differently_is_the_same_run(npz: str, tmp_path: Path) -> None:

@@ -9,16 +9,16 @@ import torch
 from rich.progress import Progress, TextColumn
 from torch import Tensor, nn
 
-from holdfast.commands.execution import chosen
-from holdfast.commands.options import add_setting
+from holdfast.commands.options import add_choices, given
 from holdfast.datasets.get import data_root
 from holdfast.learner import Learner
 from holdfast.measure.ledger import Ledger
 from holdfast.nets import Encoder
 from holdfast.report.tables import costs
 from holdfast.report.terminal import terminal
+from holdfast.runs.grid import grid
 from holdfast.runs.plan import plan
-from holdfast.runs.spec import RunSpec
+from holdfast.runs.spec import CHOICES, RunSpec
 from holdfast.streams import source
 
 
@@ -72,7 +72,7 @@ def _book_query(learner: Learner, ledger: Ledger, known: dict[tuple[int, int], i
 
 
 def describe(parser: argparse.ArgumentParser) -> None:
-    add_setting(parser)
+    add_choices(parser, *(name for name, choice in CHOICES.items() if choice.affects == "macs"))
     parser.add_argument(
         "--data", metavar="DIR", help="where datasets lie (default $HOLDFAST_DATA, or the user's cache)"
     )
@@ -83,7 +83,7 @@ def describe(parser: argparse.ArgumentParser) -> None:
 def cost(options: argparse.Namespace) -> int:
     torch.set_num_threads(1)
     root = data_root(options.data)
-    specs = chosen(options)
+    specs = grid(**given(options))
     sizes = {spec: len(plan(spec, source(spec.stream, root)).stream()) for spec in specs}
     console = terminal(stderr=options.json)
     columns = TextColumn("{task.description}", markup=False), *Progress.get_default_columns()[1:]

@@ -19,18 +19,11 @@ from holdfast.report.live import Live
 from holdfast.report.tables import by_setting, summary
 from holdfast.report.terminal import terminal
 from holdfast.runs.backends.local import Local
-from holdfast.runs.grid import CHOICES, grid
 from holdfast.runs.spec import RunSpec
 from holdfast.runs.store import Record, Store
 from holdfast.runs.sweep import Backend, Sweep
 from holdfast.runs.worker import Event
 from holdfast.storage import files
-
-
-def chosen(options: argparse.Namespace) -> list[RunSpec]:
-    """What was given on the command line; the rest is as the grid has it."""
-    given = {name: getattr(options, name, None) for name in (*CHOICES, "seeds")}
-    return grid(**{name: value for name, value in given.items() if value is not None})
 
 
 def carry_out(specs: Sequence[RunSpec], options: argparse.Namespace) -> int:

@@ -2,6 +2,9 @@
 
 import argparse
 from pathlib import Path
+from typing import Any
+
+from holdfast.runs.spec import CHOICES, Choice
 
 
 def folder(text: str) -> Path:
@@ -10,29 +13,37 @@ def folder(text: str) -> Path:
     return Path(text)
 
 
-def memory(text: str) -> int | str:
-    """A number of samples, or of bytes, which is looked at later."""
+def add_choices(command: argparse.ArgumentParser, *names: str) -> None:
+    """The choices that decide what a run computes, all of them or those fields; seeds are chosen by their number."""
+    for name in names or CHOICES:
+        choice = CHOICES[name]
+        if name == "seed":
+            command.add_argument("--seeds", type=int, metavar="N", help="seeds 0 to N-1 (default 3)")
+        else:
+            text = choice.help.format(usual=choice.usual)
+            command.add_argument(choice.option, help=text, **_reading(choice))
+
+
+def _reading(choice: Choice) -> dict[str, Any]:
+    if choice.kinds == (bool,):
+        return {"action": "store_true"}
+    if isinstance(choice.usual, list):
+        return {"action": "append", "metavar": choice.metavar}
+    return {"type": choice.kinds[0] if len(choice.kinds) == 1 else _number_or_text, "metavar": choice.metavar}
+
+
+def _number_or_text(text: str) -> int | str:
     try:
         return int(text)
     except ValueError:
         return text
 
 
-def add_setting(command: argparse.ArgumentParser) -> None:
-    """The choices that decide what a run computes; their defaults are those of the grid."""
-    streams = "fashion (embedded, default), cifar10, cifar100, mini-imagenet, folder:PATH, arrays:FILE.npz"
-    add = command.add_argument
-    options = "tasks, batch, order=split|iid|blurry|given, distinct, share, rehearsal, first, holdout, size"
-    add("--stream", metavar="NAME", help=f"{streams}; options after a colon, as in cifar10:tasks=10: {options}")
-    add("--method", action="append", metavar="NAME[:option=value,...]", help="a method, or file.py:Class; repeatable")
-    size = "samples a class in memory (default 5), or bytes in all: 614kB, 50MB"
-    add("--memory", type=memory, metavar="M", help=size)
-    codec = "hold samples as webp:75 (a quality from 0 to 100) or png: as many as fit where M a class would fit raw"
-    add("--codec", metavar="NAME", help=codec)
-    average = "answer by a moving average of the net with this decay, as 0.99 (default 0: by the net that learns)"
-    add("--average", type=float, metavar="DECAY", help=average)
-    add("--net", metavar="NAME", help="slim-resnet18, small-cnn or mlp (default: what suits the samples)")
-    add("--eval-every", type=int, metavar="K", help="evaluate every K updates (default 10)")
+def given(options: argparse.Namespace) -> dict[str, Any]:
+    """What was chosen; the rest is as the grid has it."""
+    names = (*(choice.name for choice in CHOICES.values()), "seeds")
+    found = {name: getattr(options, name, None) for name in names}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def add_execution(command: argparse.ArgumentParser) -> None:

@@ -63,7 +63,7 @@ def carry_out_plan(options: argparse.Namespace, names: Sequence[str]) -> int:
     estimates = Estimates((row for row in rows if row["status"] == "done"), data_root(options.data))
     if saved := begun(store):
         for each in wanted:
-            each.begun = estimates.plan(each.spec).run in saved
+            each.begun = estimates.plan(each.spec).run_id in saved
     console = terminal_for(options)
     with console.status("estimating how long runs take"):
         chosen = budget.choose(wanted, options.plan, estimates.seconds)

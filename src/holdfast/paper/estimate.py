@@ -17,27 +17,30 @@ from holdfast.errors import HoldfastError
 from holdfast.machine import cores
 from holdfast.methods.gdumb import GDumb
 from holdfast.report.live import clock
+from holdfast.runs.identity import work
 from holdfast.runs.plan import Plan, plan
 from holdfast.runs.run import Run
-from holdfast.runs.spec import RunSpec
+from holdfast.runs.spec import CHOICES, RunSpec, from_record
 from holdfast.runs.store import Record
 from holdfast.runs.sweep import Sweep
 from holdfast.streams import source
 from holdfast.streams.named import parse
 
 UPDATES_TO_TIME = 4
+OTHERS = [
+    name for name, each in CHOICES.items() if each.affects and name not in ("stream", "method", "memory", "augment")
+]
 FREE = ("temperature", "alpha", "beta")  # options that cost nothing
 
 
 def estimate(sweep: Sweep, jobs: int | None) -> str:
     torch.set_num_threads(1)  # as the processes that do runs have it
-    kinds: dict[object, float] = {}
+    known: dict[Hashable, float] = {}
     each = []
     for spec in sweep.missing():
-        kind = (spec.stream, spec.title, spec.memory, spec.codec, spec.augment, spec.net, spec.probe, spec.start)
-        if kind not in kinds:
-            kinds[kind] = seconds(plan(spec, sweep.sources[spec.stream]))
-        each.append(kinds[kind])
+        if work(spec) not in known:
+            known[work(spec)] = seconds(plan(spec, sweep.sources[spec.stream]))
+        each.append(known[work(spec)])
     jobs = jobs or cores()
     whole = max(sum(each) / jobs, *each, 0.0)
     return (
@@ -59,23 +62,23 @@ class Estimates:
             if methods.file_of(row["method"]):
                 continue  # a file of the user's is not executed for this
             with suppress(HoldfastError):  # a record of what this version does not know
-                spec = RunSpec(**{name: row[name] for name in RunSpec.__slots__})
+                spec = from_record(row)
                 if not spec.probe:
-                    self._per_update.setdefault(_work(spec), []).append(row["seconds"] / row["updates"])
+                    self._per_update.setdefault(_update_of(spec), []).append(row["seconds"] / row["updates"])
 
     def plan(self, spec: RunSpec) -> Plan:
         return plan(spec, self._source(spec.stream))
 
     def seconds(self, spec: RunSpec) -> float:
-        planned, work = self.plan(spec), _work(spec)
+        planned, update = self.plan(spec), _update_of(spec)
         updates = len(planned.stream())
-        if work not in self._per_update:
+        if update not in self._per_update:
             torch.set_num_threads(1)
-            self._per_update[work] = [seconds(planned) / updates]
-        return median(self._per_update[work]) * updates
+            self._per_update[update] = [seconds(planned) / updates]
+        return median(self._per_update[update]) * updates
 
 
-def _work(spec: RunSpec) -> Hashable:
+def _update_of(spec: RunSpec) -> Hashable:
     """What decides how long an update takes. Where answers come from the memory, its size does, too."""
     stream, method = parse(spec.stream), methods.make(spec.method, spec.options)
     answers_from_memory = (
@@ -86,7 +89,7 @@ def _work(spec: RunSpec) -> Hashable:
     return (
         (shape, stream.options.get("rehearsal"), stream.options.get("batch")),
         (spec.method, frozenset((key, value) for key, value in spec.options.items() if key not in FREE)),
-        (spec.net, frozenset(spec.probe), spec.start, spec.eval_every, spec.eval_mode),
+        tuple(getattr(spec, name) for name in OTHERS),
         spec.memory * classes if answers_from_memory else None,
     )
 

@@ -1,7 +1,7 @@
 """What one sees while runs are under way: a table and a bar a run on a terminal, a line now and then elsewhere."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -11,6 +11,7 @@ from rich.live import Live as Screen
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 from rich.table import Table
 
+from holdfast.runs.identity import work
 from holdfast.runs.spec import RunSpec
 from holdfast.runs.worker import Advanced, Event, Failed, Finished, Noted, Started
 
@@ -95,7 +96,7 @@ class Outlook:
         self.counts = {"done": 0, "running": 0, "failed": 0, "waiting": len(specs)}
         self._left = dict.fromkeys(specs, 1.0)  # the share of it that is to be done
         self._running: set[RunSpec] = set()
-        self._seconds: dict[tuple[object, ...], float] = {}  # a whole run of such a kind
+        self._seconds: dict[Hashable, float] = {}  # a whole run of such work
 
     def started(self, spec: RunSpec) -> None:
         if spec not in self._running:
@@ -105,7 +106,7 @@ class Outlook:
 
     def advanced(self, spec: RunSpec, share: float, seconds: float) -> None:
         self._left[spec] = 1 - share
-        self._seconds[_kind(spec)] = seconds / share
+        self._seconds[work(spec)] = seconds / share
 
     def ended(self, spec: RunSpec, *, failed: bool) -> None:
         self.started(spec)
@@ -119,16 +120,12 @@ class Outlook:
         if not self._seconds:
             return None
         average = sum(self._seconds.values()) / len(self._seconds)
-        work = sum(share * self._seconds.get(_kind(spec), average) for spec, share in self._left.items())
-        return work / max(1, self.counts["running"])
+        seconds = sum(share * self._seconds.get(work(spec), average) for spec, share in self._left.items())
+        return seconds / max(1, self.counts["running"])
 
     def __str__(self) -> str:
         ended = self.counts["done"] + self.counts["failed"]
         return f"{ended}/{ended + len(self._left)}" + (f", {clock(self.seconds_left())} left" if self._left else "")
-
-
-def _kind(spec: RunSpec) -> tuple[object, ...]:
-    return spec.stream, spec.title, spec.memory, spec.codec, spec.augment, spec.net
 
 
 def clock(seconds: float | None) -> str:

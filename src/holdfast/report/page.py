@@ -11,6 +11,7 @@ from holdfast import methods
 from holdfast.errors import HoldfastError
 from holdfast.report.figures import COLOURS, OTHER_COLOURS
 from holdfast.report.settings import chart, curves
+from holdfast.runs.spec import CHOICES
 from holdfast.runs.store import Record
 
 PALETTE = [colour.removeprefix("#") for colour in (*COLOURS.values(), *OTHER_COLOURS)]
@@ -37,29 +38,13 @@ def render(content: Mapping[str, Any], name: str) -> str:
 
 def details(record: Record) -> dict[str, Any]:
     """What is to be seen of a run: groups of names and values, and its curve."""
-    of_spec = (
-        "stream",
-        "method",
-        "memory",
-        "codec",
-        "seed",
-        "lr",
-        "momentum",
-        "augment",
-        "average",
-        "net",
-        "start",
-        "probe",
-        "eval_every",
-        "eval_mode",
-    )
     measured = ("acc", "aaa", "forgetting", "train_macs", "eval_macs", "memory_bytes", "seconds", "train_seconds")
     identity = ("id", "status", "finished", "command", "code", "data", "state_hash", "fast_path_agreement", "updates")
     seen: dict[str, Any] = {
         "title": f"{record['title']}, seed {record['seed']}",
         "why": record["why"],
         "groups": {
-            "Setting": _known(record, of_spec),
+            "Setting": _known(record, list(CHOICES)),
             "Hyper-parameters of the method": _options(record["method"], record["options"]),
             "Measured": _known(record, measured),
             "Multiply-adds by account": record.get("macs", {}),

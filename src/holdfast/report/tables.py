@@ -8,16 +8,11 @@ from rich.table import Table
 from rich.text import Text
 
 from holdfast.report.statistics import mean_and_error, show
-from holdfast.runs.spec import RunSpec
+from holdfast.runs.spec import SETTING, RunSpec
 from holdfast.runs.store import Record
 
 if TYPE_CHECKING:
     from holdfast.measure.ledger import Ledger
-
-
-SETTINGS = (
-    *("stream", "memory", "codec", "lr", "momentum", "augment", "average", "net", "start", "eval_every", "eval_mode"),
-)
 
 
 def by_title(records: Sequence[Record]) -> dict[str, list[Record]]:
@@ -29,7 +24,7 @@ def by_title(records: Sequence[Record]) -> dict[str, list[Record]]:
 
 def by_setting(records: Sequence[Record]) -> dict[tuple[str, ...], list[Record]]:
     """Groups of records that differ in method and seed only, by what sets each group apart."""
-    apart = [name for name in SETTINGS if len({record.get(name) for record in records}) > 1]
+    apart = [name for name in SETTING if len({record.get(name) for record in records}) > 1]
     groups: dict[tuple[str, ...], list[Record]] = {}
     for record in records:
         groups.setdefault(tuple(f"{name}={record.get(name)}" for name in apart), []).append(record)

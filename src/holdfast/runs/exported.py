@@ -15,13 +15,12 @@ from typing import Any
 from holdfast.errors import InputError
 from holdfast.runs import schema
 from holdfast.runs.earlier import completed
-from holdfast.runs.schema import LATER
-from holdfast.runs.spec import RunSpec
+from holdfast.runs.spec import CHOICES, FIELDS, LATER
 from holdfast.runs.store import Record
 
 MEASURED = ("status", "acc", "aaa", "forgetting", "train_macs", "state_hash")  # beside evaluations and probes
-MAY_BE_NONE = {"why", "net", "start"}
-NEEDED = {"title", "why", "evaluations", *RunSpec.__slots__} - LATER.keys()
+MAY_BE_NONE = {"why", *(name for name, choice in CHOICES.items() if choice.usual is None)}
+NEEDED = {"title", "why", "evaluations", *FIELDS} - LATER.keys()
 NEEDED_WHEN_DONE = {
     *("acc", "aaa", "train_macs", "memory_bytes", "seconds", "updates", "fast_path_agreement"),
     *("tasks", "task_ends"),

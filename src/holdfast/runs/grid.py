@@ -5,37 +5,18 @@ import math
 import reprlib
 import tomllib
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from holdfast import methods
 from holdfast.errors import InputError, UnknownName
-from holdfast.runs.spec import RunSpec
+from holdfast.runs.spec import CHOICES, RunSpec
 
 MOST_RUNS = 100_000  # of one command
 MOST_BYTES = 2**16  # of a grid
 
 
-class Choice(NamedTuple):
-    kind: type | tuple[type, ...]
-    default: Any
-
-
-CHOICES = {
-    "seed": Choice(int, [0, 1, 2]),  # first, so that every combination has been tried once before any is repeated
-    "stream": Choice(str, "fashion"),
-    "method": Choice(str, ["er", "er-ace", "er-aml"]),
-    "memory": Choice((int, str), 5),
-    "codec": Choice(str, None),
-    "lr": Choice(float, 0.1),
-    "momentum": Choice(float, 0.0),
-    "augment": Choice(bool, False),
-    "average": Choice(float, 0.0),
-    "net": Choice(str, None),
-    "eval_every": Choice(int, 10),
-    "eval": Choice(str, "exact"),
-    "start": Choice(str, None),
-    "probe": Choice(str, ""),
-}
+# The seed first, so that every combination has been tried once before any is repeated.
+AXES = {CHOICES[name].name: name for name in ("seed", *(name for name in CHOICES if name != "seed"))}
 
 
 def grid(**chosen: Any) -> list[RunSpec]:
@@ -49,11 +30,11 @@ def grid(**chosen: Any) -> list[RunSpec]:
             raise InputError("give seeds, the number of them, or seed, a list of them, not both")
         chosen["seed"] = _first(chosen.pop("seeds"))
     for name in chosen:
-        if name not in CHOICES:
-            raise UnknownName("choice", name, [*CHOICES, "seeds"])
-    axes = [_values(name, chosen[name]) if name in chosen else _listed(CHOICES[name].default) for name in CHOICES]
-    check_number(math.prod(map(len, axes)))
-    return [_spec(**dict(zip(CHOICES, values, strict=True))) for values in itertools.product(*axes)]
+        if name not in AXES:
+            raise UnknownName("choice", name, [*AXES, "seeds"])
+    values = [_values(name, chosen[name]) if name in chosen else _usual(name) for name in AXES]
+    check_number(math.prod(map(len, values)))
+    return [_spec(**dict(zip(AXES.values(), each, strict=True))) for each in itertools.product(*values)]
 
 
 def check_number(runs: int) -> None:
@@ -106,18 +87,21 @@ def _listed(given: Any) -> list[Any]:
     return list(given) if isinstance(given, list | tuple | range) else [given]
 
 
+def _usual(name: str) -> list[Any]:
+    return _listed(CHOICES[AXES[name]].usual)
+
+
 def _values(name: str, given: Any) -> list[Any]:
-    kind, values = CHOICES[name].kind, _listed(given)
-    kinds = kind if isinstance(kind, tuple) else (kind,)
+    kinds, values = CHOICES[AXES[name]].kinds, _listed(given)
     if not values:
         raise InputError(f"{name} has no value; leave it out or give one")
     for value in values:
-        if type(value) not in kinds and not (kind is float and type(value) is int):
+        if type(value) not in kinds and not (float in kinds and type(value) is int):
             expected = " or ".join(each.__name__ for each in kinds)
             raise InputError(f"{name} must be of type {expected}, not {reprlib.repr(value)}")
-    return [float(value) if kind is float else value for value in values]
+    return [float(value) if float in kinds else value for value in values]
 
 
-def _spec(method: str, eval: str, probe: str, **rest: Any) -> RunSpec:
+def _spec(method: str, **rest: Any) -> RunSpec:
     name, options = methods.parse(method)
-    return RunSpec(method=name, options=options, eval_mode=eval, probe=tuple(filter(None, probe.split(","))), **rest)
+    return RunSpec(method=name, options=options, **rest)

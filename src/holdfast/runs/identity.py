@@ -1,19 +1,54 @@
-"""Which records are of which runs, told by what was asked for. Ids tell it, too, but take the datasets to be there."""
+"""Which runs are the same.
 
+With the data at hand, runs are the same if their ids are. Records are found without the data: by what was asked for.
+"""
+
+import dataclasses
+import hashlib
+import json
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import fields
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from holdfast import datasets, methods
 from holdfast.errors import HoldfastError
+from holdfast.methods import Method
+from holdfast.methods.options import written
 from holdfast.nets import default_net
-from holdfast.runs.schema import LATER
-from holdfast.runs.spec import RunSpec
+from holdfast.runs.spec import CHOICES, RunSpec, from_record
 from holdfast.runs.store import Record
+from holdfast.streams import Source
 from holdfast.streams.named import TASKS, parse
 
 USUAL = {"order": "split", "batch": 10.0, "distinct": 2.0, "share": 100.0, "rehearsal": "steady"}
+OTHERS = [name for name in CHOICES if name not in ("stream", "method", "start", "net", "seed", "probe")]
+
+
+def run_id(spec: RunSpec, source: Source, method: Method, net: str) -> str:
+    """The same however the spec is written and wherever the data lie.
+
+    What is at its default, or as it was before there was an option, does not count, so an option that is added later
+    leaves old runs what they are.
+    """
+    canonical = {
+        **_not_usual(spec, without=("method", "options", "stream", "net")),
+        "method": methods.identity(spec.method),
+        "options": _not_usual(method),
+        "stream": source.options,
+        "data": source.fingerprint,
+        "net": net,
+    }
+    return hashlib.sha256(json.dumps(canonical, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _not_usual(settings: Any, without: tuple[str, ...] = ()) -> Mapping[str, Any]:
+    said = written(settings)
+    for field in dataclasses.fields(settings):
+        is_usual = "before" not in field.metadata and said[field.name] == field.default
+        if is_usual or field.name in without:
+            del said[field.name]
+    return said
 
 
 class RecordIndex:
@@ -40,9 +75,8 @@ class RecordIndex:
 
 def kind_of(record: Record) -> Hashable | None:
     """None for records of what this version does not know."""
-    named = [field.name for field in fields(RunSpec) if field.name != "probe"]
     try:
-        return kind(RunSpec(**{name: record[name] for name in named if name in record or name not in LATER}))
+        return kind(from_record(record))
     except HoldfastError:
         return None
 
@@ -57,8 +91,14 @@ def kind(spec: RunSpec) -> Hashable:
         _method(spec.method, spec.options),
         _method(*methods.parse(spec.start)) if spec.start else None,
         spec.net or _default_nets().get(stream.kind),
-        (spec.memory, spec.codec, spec.lr, spec.momentum, spec.augment, spec.average, spec.eval_every, spec.eval_mode),
+        tuple(getattr(spec, name) for name in OTHERS),
     )
+
+
+def work(spec: RunSpec) -> Hashable:
+    """Runs of the same work take the same time."""
+    affecting = [name for name, choice in CHOICES.items() if choice.affects]
+    return (frozenset(spec.options.items()), *(getattr(spec, name) for name in affecting))
 
 
 def _method(name: str, options: Mapping[str, str]) -> Hashable:

@@ -1,9 +1,6 @@
 """A spec with nothing left open: which run it is, and everything it needs to begin."""
 
 import dataclasses
-import hashlib
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
@@ -21,8 +18,8 @@ from holdfast.measure.probes import PROBES
 from holdfast.memory import Memory, codecs, raw_bytes
 from holdfast.memory.encoded import Encoding
 from holdfast.methods import FineTuning, Method
-from holdfast.methods.options import written
 from holdfast.nets import NETS, default_net
+from holdfast.runs import identity
 from holdfast.runs.spec import RunSpec
 from holdfast.streams import Source, Stream
 
@@ -37,22 +34,8 @@ class Plan:
     schedule: Schedule
 
     @property
-    def run(self) -> str:
-        """The run's id: the same however the spec is written and wherever the data lie.
-
-        What is at its default, or as it was before there was an option, does not count, so an option that is added
-        later leaves old runs what they are.
-        """
-        chosen = _chosen(self.spec, without=("method", "options", "stream", "net"))
-        canonical = {
-            **chosen,
-            "method": methods.identity(self.spec.method),
-            "options": _chosen(self.method),
-            "stream": self.source.options,
-            "data": self.source.fingerprint,
-            "net": self.net,
-        }
-        return hashlib.sha256(json.dumps(canonical, sort_keys=True).encode()).hexdigest()[:16]
+    def run_id(self) -> str:
+        return identity.run_id(self.spec, self.source, self.method, self.net)
 
     def enter(self, task: int, learner: Learner, stream: Stream) -> None:
         """Makes a learner what it is to be in a task of the stream."""
@@ -141,12 +124,3 @@ def _check_averaged(spec: RunSpec, *methods: Method) -> None:
 def _try(net: str, shape: tuple[int, ...]) -> None:
     """A net that does not take such samples says so."""
     NETS[net](shape)
-
-
-def _chosen(settings: Any, without: tuple[str, ...] = ()) -> Mapping[str, Any]:
-    chosen = written(settings)
-    for field in dataclasses.fields(settings):
-        is_usual = "before" not in field.metadata and chosen[field.name] == field.default
-        if is_usual or field.name in without:
-            del chosen[field.name]
-    return chosen

@@ -188,7 +188,7 @@ class Run:
 
     @property
     def _whose(self) -> dict[str, str]:
-        return {"run": self.plan.run, "code": code_hash(self.plan.spec.method)}
+        return {"run": self.plan.run_id, "code": code_hash(self.plan.spec.method)}
 
 
 def run(spec: RunSpec, root: Path, report: Report = lambda progress: None) -> dict[str, Any]:

@@ -1,20 +1,20 @@
 """The tables of a store of runs, and how older ones become what they are now."""
 
+from holdfast.runs import spec
+
 VERSION = 2
-FIELDS = {
-    "title": "TEXT", "stream": "TEXT", "method": "TEXT", "options": "JSON", "memory": "INTEGER", "seed": "INTEGER",
-    "lr": "REAL", "augment": "INTEGER", "net": "TEXT", "start": "TEXT", "probe": "JSON",
-    "eval_every": "INTEGER", "eval_mode": "TEXT",
+OF_TYPES = {(str,): "TEXT", (int,): "INTEGER", (float,): "REAL", (bool,): "BOOLEAN", (int, str): "MEMORY"}
+COLUMNS = {"BOOLEAN": "INTEGER", "MEMORY": "INTEGER"}  # SQLite has no others
+JSON = ("options", "probe")
+OF_SPEC = {name: "JSON" if name in JSON else OF_TYPES[spec.CHOICES[name].kinds] for name in spec.FIELDS}
+MEASURED = {
     "acc": "REAL", "aaa": "REAL", "forgetting": "REAL", "train_macs": "INTEGER", "eval_macs": "INTEGER",
     "memory_bytes": "REAL", "seconds": "REAL", "train_seconds": "REAL", "updates": "INTEGER",
     "fast_path_agreement": "REAL", "code": "TEXT", "command": "TEXT",
 }  # fmt: skip
-LATER = {  # what specs had not from the beginning is in `more`; absent, it has this value
-    "momentum": ("REAL", 0.0),
-    "average": ("REAL", 0.0),
-    "codec": ("TEXT", None),
-}
-KINDS = {**FIELDS, **{name: kind for name, (kind, _) in LATER.items()}, "augment": "BOOLEAN", "memory": "MEMORY"}
+KINDS = {"title": "TEXT", **OF_SPEC, **MEASURED}
+# What specs had not from the beginning is in `more`. The order counts: checksums are of rows.
+FIELDS = {name: COLUMNS.get(kind, kind) for name, kind in KINDS.items() if name not in spec.LATER}
 SCHEMA = f"""
 CREATE TABLE runs (
     id TEXT PRIMARY KEY,

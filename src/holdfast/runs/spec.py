@@ -4,11 +4,12 @@ import hashlib
 import reprlib
 import shlex
 import sys
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from functools import cache
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from holdfast.arguments import DECAYS, LEARNING_RATES, as_size, bytes_of, real, whole
 from holdfast.errors import HoldfastError, InputError
@@ -16,32 +17,142 @@ from holdfast.runs.earlier import named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """How a field of a run is chosen, on the command line, in a grid and from Python."""
+
+    help: str
+    name: str = ""  # as it is written there, if not as the field
+    metavar: str | None = None
+    usual: Any = None  # where nothing is chosen: a value, or a list of them
+    kinds: tuple[type, ...] = ()  # of its values, as the field's type hint says
+    affects: Literal["macs", "time"] | None = None  # multiply-adds and with them time; time alone; or neither
+    parse: Callable[[str, Any], Any] = lambda option, value: value  # or an error that says what it must be
+    later: bool = False  # records did not have it from the beginning; those without it have its default
+
+    @property
+    def option(self) -> str:
+        return "--" + self.name.replace("_", "-")
+
+
+def chosen(help: str, *, default: Any = MISSING, usual: Any = MISSING, **how: Any) -> Any:
+    """A field that one can choose. `usual` is what commands take if that is not the field's default.
+
+    A new field is `later=True`, and its default is what was done before there was a choice.
+    """
+    usual = default if usual is MISSING else usual
+    return field(default=default, metadata={"choice": Choice(help=help, usual=usual, **how)})
+
+
+def _memory(option: str, given: Any) -> int | str:
+    """The same bytes are the same run, however they are written."""
+    if not isinstance(given, str):
+        return whole(option, given)
+    try:
+        return as_size(bytes_of(option, given))
+    except InputError:
+        said = f"a number of samples a class, as 20, or of bytes in all, as 614kB or 50MB, not {reprlib.repr(given)}"
+        raise InputError(f"{option} must be {said}") from None
+
+
+def _codec(option: str, given: str | None) -> str | None:
+    from holdfast.memory.codecs import find
+
+    codec = find(given)
+    return None if codec is None else codec.name
+
+
+def _names(option: str, given: Any) -> tuple[str, ...]:
+    """Separated by commas, or a list, as JSON has it."""
+    return tuple(filter(None, given.split(","))) if isinstance(given, str) else tuple(given)
+
+
+STREAMS = "fashion (embedded, default), cifar10, cifar100, mini-imagenet, folder:PATH, arrays:FILE.npz"
+STREAM_OPTIONS = "tasks, batch, order=split|iid|blurry|given, distinct, share, rehearsal, first, holdout, size"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunSpec:
-    stream: str
-    method: str
-    options: Mapping[str, str] = field(default_factory=dict, hash=False)
-    memory: int | str = 20  # samples a class, or a number of bytes in all: 614kB
-    seed: int = 0
-    lr: float = 0.1
-    augment: bool = False
-    eval_every: int = 10
-    eval_mode: str = "exact"
-    net: str | None = None  # None: the built-in one that suits the samples
-    start: str | None = None  # the method of the first task, if it is another: several methods from one common model
-    probe: tuple[str, ...] = ()  # what is measured beside
-    momentum: float = 0.0  # of SGD
-    average: float = 0.0  # the decay of the average of the net that answers; 0: the net itself answers
-    codec: str | None = None  # the memory takes the bytes it would take without one, and holds more
+    """The one list of what decides a run. Their order is that of columns in tables and in stores."""
+
+    stream: str = chosen(
+        f"{STREAMS}; options after a colon, as in cifar10:tasks=10: {STREAM_OPTIONS}",
+        usual="fashion",
+        metavar="NAME",
+        affects="macs",
+    )
+    method: str = chosen(
+        "a method, or file.py:Class; repeatable",
+        usual=["er", "er-ace", "er-aml"],
+        metavar="NAME[:option=value,...]",
+        affects="macs",
+    )
+    options: Mapping[str, str] = field(default_factory=dict, hash=False)  # of the method, written with it
+    memory: int | str = chosen(
+        "samples a class in memory (default {usual}), or bytes in all: 614kB, 50MB",
+        default=20,
+        usual=5,
+        metavar="M",
+        affects="macs",
+        parse=_memory,
+    )
+    codec: str | None = chosen(
+        "hold samples as webp:75 (a quality from 0 to 100) or png: as many as fit where M a class would fit raw",
+        default=None,
+        metavar="NAME",
+        affects="macs",
+        parse=_codec,
+        later=True,
+    )
+    seed: int = chosen("", default=0, usual=[0, 1, 2], parse=whole)
+    lr: float = chosen("learning rate (default {usual:g})", default=0.1, parse=partial(real, allowed=LEARNING_RATES))
+    momentum: float = chosen("of SGD (default {usual:g})", default=0.0, parse=partial(real, allowed=DECAYS), later=True)
+    augment: bool = chosen("random crops and flips", default=False, affects="time")
+    average: float = chosen(
+        "answer by a moving average of the net with this decay, as 0.99 (default {usual:g}: by the net that learns)",
+        default=0.0,
+        metavar="DECAY",
+        affects="macs",
+        parse=partial(real, allowed=DECAYS),
+        later=True,
+    )
+    net: str | None = chosen(
+        "slim-resnet18, small-cnn or mlp (default: what suits the samples)",
+        default=None,
+        metavar="NAME",
+        affects="macs",
+    )
+    start: str | None = chosen(
+        "learn the first task with this one: several methods from one common model",
+        default=None,
+        metavar="METHOD",
+        affects="macs",
+    )
+    probe: tuple[str, ...] = chosen(
+        "also measure drift, gradient, prototype-gradient, alignment, projection, current-task",
+        default=(),
+        usual="",
+        metavar="NAME,...",
+        affects="time",
+        parse=_names,
+    )
+    eval_every: int = chosen(
+        "evaluate every K updates (default {usual})",
+        default=10,
+        metavar="K",
+        affects="macs",
+        parse=whole,
+    )
+    eval_mode: str = chosen(
+        "{usual} (default), or rotating:K: 1/K of the test set a time",
+        default="exact",
+        name="eval",
+        metavar="MODE",
+        affects="time",
+    )
 
     def __post_init__(self) -> None:
-        for name in ("seed", "eval_every"):
-            whole(f"--{name.replace('_', '-')}", getattr(self, name))
-        object.__setattr__(self, "memory", _memory(self.memory))
-        object.__setattr__(self, "codec", _codec(self.codec))
-        object.__setattr__(self, "probe", tuple(self.probe))  # JSON has lists only
-        real("--lr", self.lr, LEARNING_RATES)
-        real("--momentum", self.momentum, DECAYS)
-        real("--average", self.average, DECAYS)
+        for name, choice in CHOICES.items():
+            object.__setattr__(self, name, choice.parse(choice.option, getattr(self, name)))
 
     @property
     def title(self) -> str:
@@ -55,22 +166,29 @@ class RunSpec:
         return {**asdict(self), "options": named(self.method, self.options)}
 
 
-def _memory(given: object) -> int | str:
-    """The same bytes are the same run, however they are written."""
-    if not isinstance(given, str):
-        return whole("--memory", given)
-    try:
-        return as_size(bytes_of("--memory", given))
-    except InputError:
-        said = f"a number of samples a class, as 20, or of bytes in all, as 614kB or 50MB, not {reprlib.repr(given)}"
-        raise InputError(f"--memory must be {said}") from None
+def _kinds(hint: Any) -> tuple[type, ...]:
+    """Several names are written as one text."""
+    kinds = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+    return tuple(str if get_origin(kind) is tuple else kind for kind in kinds if kind is not NoneType)
 
 
-def _codec(given: str | None) -> str | None:
-    from holdfast.memory.codecs import find
+def _choices() -> dict[str, Choice]:
+    hints = get_type_hints(RunSpec)
+    found = {each.name: each.metadata["choice"] for each in fields(RunSpec) if "choice" in each.metadata}
+    return {
+        name: replace(choice, name=choice.name or name, kinds=_kinds(hints[name])) for name, choice in found.items()
+    }
 
-    codec = find(given)
-    return None if codec is None else codec.name
+
+CHOICES = _choices()  # by the names of their fields
+FIELDS = tuple(each.name for each in fields(RunSpec))
+LATER = {each.name: each.default for each in fields(RunSpec) if each.name in CHOICES and CHOICES[each.name].later}
+SETTING = tuple(name for name in CHOICES if name not in ("method", "seed", "probe"))  # what runs to compare share
+
+
+def from_record(record: Mapping[str, Any]) -> RunSpec:
+    """What a record was made of, also one from before there were all fields; an error if this version cannot run it."""
+    return RunSpec(**{name: record[name] for name in FIELDS if name in record or name not in LATER})
 
 
 def _mark(method: str) -> str:

@@ -11,7 +11,8 @@ from typing import Any
 from holdfast.errors import InputError, StoreError, UnknownName
 from holdfast.runs.checksums import ROW, of_file, of_rows, of_run, parts_of, seal
 from holdfast.runs.earlier import completed
-from holdfast.runs.schema import FIELDS, LATER, MIGRATIONS, PARTS, SCHEMA, VERSION
+from holdfast.runs.schema import FIELDS, MIGRATIONS, PARTS, SCHEMA, VERSION
+from holdfast.runs.spec import LATER
 from holdfast.runs.where import values
 from holdfast.storage import files
 
@@ -293,7 +294,7 @@ def _fields(row: sqlite3.Row) -> Record:
     fields["probe"] = json.loads(fields["probe"] or "[]")
     fields["augment"] = bool(fields["augment"])
     more = json.loads(row["more"] or "{}")
-    return completed(fields | {name: more.get(name, value) for name, (_, value) in LATER.items()})
+    return completed(fields | {name: more.get(name, value) for name, value in LATER.items()})
 
 
 def _evaluation(row: sqlite3.Row) -> Record:

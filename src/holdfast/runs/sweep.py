@@ -61,7 +61,7 @@ class Sweep:
         specs = list(specs)
         self.store = store
         self.sources: dict[str, Source] = {text: source(text, root) for text in {spec.stream for spec in specs}}
-        by_id = {plan(spec, self.sources[spec.stream]).run: spec for spec in reversed(specs)}
+        by_id = {plan(spec, self.sources[spec.stream]).run_id: spec for spec in reversed(specs)}
         self.ids = {spec: run for run, spec in reversed(by_id.items())}  # the same run written twice is one run
         self.stopped = False
         self._precision = precision

@@ -1,10 +1,17 @@
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from holdfast.runs.identity import RecordIndex
-from holdfast.runs.spec import RunSpec
+from holdfast import methods
+from holdfast.runs.exported import read
+from holdfast.runs.identity import RecordIndex, run_id
+from holdfast.runs.spec import RunSpec, from_record
+from holdfast.streams import Source
+
+COMMITTED = Path(__file__).parents[2] / "docs" / "results" / "records.json.xz"
 
 SPEC = RunSpec(stream="cifar10", method="er-aml", options={"temperature": "0.2"}, probe=("drift",))
 
@@ -64,3 +71,20 @@ def test_of_several_with_one_seed_the_one_with_the_fewest_probes() -> None:
     assert there.of(SPEC)[0]["id"] == 1
     assert there.of(replace(SPEC, probe=()))[0]["id"] == 3
     assert there.of(replace(SPEC, probe=("gradient",)))[0]["id"] == 0
+
+
+def test_committed_records_have_the_ids_that_their_specs_have_today() -> None:
+    options = {"order": "split", "batch": 10, "tasks": 5}
+    checked = [record for record in read(COMMITTED) if record["stream"] == "cifar10" and ".py:" not in record["method"]]
+    for record in checked:
+        spec = from_record(record)
+        source = cast(Source, SimpleNamespace(options=options, fingerprint=record["data"]))
+        method = methods.make(spec.method, spec.options)
+        assert run_id(spec, source, method, spec.net or "slim-resnet18") == record["id"]
+    assert len(checked) > 50
+
+
+def test_every_committed_record_is_found_by_what_was_asked_for() -> None:
+    records = read(COMMITTED)
+    there = RecordIndex(records)
+    assert all(there.run(from_record(record)) for record in records)
