@@ -30,13 +30,10 @@ from holdfast.errors import (
     TicketError,
     WriteError,
 )
+from tests.durable.small import opened
 
 RNG = np.random.default_rng(0)
 BATCHES = [(RNG.standard_normal((4, 3)).astype(np.float32), [f"k{i // 3}"] * 4) for i in range(12)]
-
-
-def opened(path: Path, **settings: Any) -> DurableLearner:
-    return holdfast.open(path, mlp((3,), width=8), ERACE(), **{"memory": 20, **settings})
 
 
 def plain(batches: int = len(BATCHES)) -> Learner:
@@ -44,11 +41,6 @@ def plain(batches: int = len(BATCHES)) -> Learner:
     for x, y in BATCHES[:batches]:
         learner.observe(x, y)
     return learner
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    return tmp_path / "learner"
 
 
 @pytest.mark.parametrize("checkpoint_every", [1, 5, 1000])
