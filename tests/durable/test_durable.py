@@ -31,6 +31,7 @@ from holdfast.errors import (
     WriteError,
 )
 from tests.durable.small import opened
+from tests.reachable import bytes_within
 
 RNG = np.random.default_rng(0)
 BATCHES = [(RNG.standard_normal((4, 3)).astype(np.float32), [f"k{i // 3}"] * 4) for i in range(12)]
@@ -303,11 +304,14 @@ def test_what_is_forgotten_is_nowhere_on_the_disk(home: Path) -> None:
         learner.observe(*BATCHES[0])
         learner.observe(secret, ["a name"])
         learner.ask(secret)
+        learner.checkpoint()
+        learner.observe(secret, ["a name"])
         assert any(secret.tobytes() in file.read_bytes() for file in home.iterdir())
-        assert learner.forget_samples(secret) == 1
+        assert learner.forget_samples(secret) == 2
         assert learner.forget("a name") == 0
+        assert secret.tobytes() not in bytes_within(learner)
         there = learner.state_hash()
-        for file in home.iterdir():
+        for file in home.rglob("*"):
             assert secret.tobytes() not in file.read_bytes() and b"a name" not in file.read_bytes()
     with holdfast.open(home) as learner:
         assert learner.state_hash() == there and learner.classes == ["k0"]
