@@ -32,6 +32,7 @@ bench: $(READY)
 
 reliability: $(READY)
 	$(BIN)/python -m reliability --effort 10
+	$(BIN)/pytest -n 2 -m hypothesis --hypothesis-profile random
 
 # What `make run` needs is little beside torch; everything else is for development.
 $(RUNS): pyproject.toml constraints.txt

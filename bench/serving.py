@@ -74,7 +74,7 @@ def _questions_while_learning() -> Ratio:
         while not done.is_set():
             learner.observe(X, Y)
 
-    thread = threading.Thread(target=learn)
+    thread = threading.Thread(target=learn, daemon=True)
     thread.start()
     busy = _answer_times(learner)
     done.set()

@@ -109,20 +109,22 @@ def asked_all_the_time(method: Method, question: Question, effort: int) -> Itera
         while not done.is_set():
             found.append(answer_of(learner, question))
 
-    threads = [threading.Thread(target=ask) for _ in range(THREADS)]
+    threads = [threading.Thread(target=ask, daemon=True) for _ in range(THREADS)]
     often, usual = 1e-5, sys.getswitchinterval()
     sys.setswitchinterval(often)
     for thread in threads:
         thread.start()
-    for number in range(1, changes):
-        change(learner, number)
-        answered = len(found)
-        while len(found) == answered:
-            time.sleep(0)
-    done.set()
-    for thread in threads:
-        thread.join()
-    sys.setswitchinterval(usual)
+    try:
+        for number in range(1, changes):
+            change(learner, number)
+            answered = len(found)
+            while len(found) == answered and any(thread.is_alive() for thread in threads):
+                time.sleep(0)
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()
+        sys.setswitchinterval(usual)
     expected = set(right.after(changes))
     yield from (None if each in expected else f"never answered alone: {each!r:.80}" for each in found)
     yield None if len(set(found)) > 5 else f"only {len(set(found))} different answers"

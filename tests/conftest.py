@@ -16,6 +16,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it
 
 # The same examples every time, and no failure because the machine is busy.
 settings.register_profile("steady", derandomize=True, deadline=None, database=None)
+# Other examples every time, and more of them, for `make reliability`; a failure prints what repeats it.
+settings.register_profile("random", deadline=None, database=None, max_examples=1000, print_blob=True)
 settings.load_profile("steady")
 
 

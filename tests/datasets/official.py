@@ -1,7 +1,6 @@
 """Stands in for the server of the official archives."""
 
 import hashlib
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from holdfast.datasets.get import ARCHIVES, Archive
+from tests.threads import beside
 
 
 @dataclass
@@ -45,12 +45,12 @@ def running() -> Iterator[Server]:
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
-        thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
         told.url = f"http://127.0.0.1:{http.server_port}/cifar.tar.gz"
-        yield told
-        http.shutdown()
-        thread.join()
+        with beside(lambda: http.serve_forever(poll_interval=0.01)):
+            try:
+                yield told
+            finally:
+                http.shutdown()
 
 
 def official(monkeypatch: pytest.MonkeyPatch, url: str, content: bytes) -> None:

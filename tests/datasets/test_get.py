@@ -1,5 +1,4 @@
 import tarfile
-import threading
 from io import BytesIO
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import pytest
 from holdfast.datasets import get, load
 from holdfast.datasets.get import data_root
 from holdfast.errors import DataError, UnknownName
+from tests.threads import beside
 
 from .official import Server, official
 
@@ -78,20 +78,8 @@ def test_an_archive_of_something_else_is_refused(root: Path, server: Server, mon
 
 
 def test_two_gets_at_once_share_one_download(root: Path, server: Server) -> None:
-    failures: list[BaseException] = []
-
-    def try_get() -> None:
-        try:
-            get.get("cifar100", root)
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=try_get) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
+    with beside(*[lambda: get.get("cifar100", root)] * 4):
+        pass
     assert len(server.requested) == 1
     get.verify("cifar100", root)
 

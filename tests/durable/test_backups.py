@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,10 +16,12 @@ from numpy.typing import NDArray
 
 import holdfast
 from holdfast import ERACE, Learner, mlp
-from holdfast.durable import DurableLearner, snapshot
+from holdfast.durable import snapshot
 from holdfast.durable.log import Flaw
 from holdfast.errors import CheckpointError, InputError, InUse, WriteError
 from holdfast.storage import files
+from tests.durable.small import log_of, opened
+from tests.threads import beside
 
 RELEASE = Path(__file__).parents[1] / "releases" / "0.1.0" / "durable"
 
@@ -42,18 +43,9 @@ def batch(step: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     return rng.standard_normal((4, 3)).astype(np.float32), rng.integers(0, 5, 4)
 
 
-def opened(path: Path) -> DurableLearner:
-    return holdfast.open(path, mlp((3,), width=8), ERACE(), memory=20)
-
-
 def learn(learner: Learner, to_step: int) -> None:
     while learner.step < to_step:
         learner.observe(*batch(learner.step))
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    return tmp_path / "learner"
 
 
 class Stream:
@@ -145,11 +137,9 @@ def test_inside_the_process_that_learns(home: Path) -> None:
                 learn(learner, learner.step + 1)
                 states[learner.step] = learner.state_hash()
 
-        thread = threading.Thread(target=go_on)
-        thread.start()
-        learner.backup(home.with_name("copy"))
-        holdfast.backup(home, home.with_name("other"))
-        thread.join()
+        with beside(go_on):
+            learner.backup(home.with_name("copy"))
+            holdfast.backup(home, home.with_name("other"))
     for name in ("copy", "other"):
         with holdfast.open(home.with_name(name)) as copy:
             assert copy.step >= 4 and copy.state_hash() == states[copy.step]
@@ -252,8 +242,3 @@ def test_what_was_taken_back_is_not_in_the_copy(home: Path, monkeypatch: pytest.
             holdfast.backup(home, home.with_name("copy"))
     with opened(home.with_name("copy")) as copy:
         assert copy.step == 3
-
-
-def log_of(folder: Path) -> Path:
-    (file,) = folder.glob("log.*")
-    return file

@@ -30,13 +30,11 @@ from holdfast.errors import (
     TicketError,
     WriteError,
 )
+from tests.durable.small import opened
+from tests.reachable import bytes_within
 
 RNG = np.random.default_rng(0)
 BATCHES = [(RNG.standard_normal((4, 3)).astype(np.float32), [f"k{i // 3}"] * 4) for i in range(12)]
-
-
-def opened(path: Path, **settings: Any) -> DurableLearner:
-    return holdfast.open(path, mlp((3,), width=8), ERACE(), **{"memory": 20, **settings})
 
 
 def plain(batches: int = len(BATCHES)) -> Learner:
@@ -44,11 +42,6 @@ def plain(batches: int = len(BATCHES)) -> Learner:
     for x, y in BATCHES[:batches]:
         learner.observe(x, y)
     return learner
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    return tmp_path / "learner"
 
 
 @pytest.mark.parametrize("checkpoint_every", [1, 5, 1000])
@@ -311,11 +304,14 @@ def test_what_is_forgotten_is_nowhere_on_the_disk(home: Path) -> None:
         learner.observe(*BATCHES[0])
         learner.observe(secret, ["a name"])
         learner.ask(secret)
+        learner.checkpoint()
+        learner.observe(secret, ["a name"])
         assert any(secret.tobytes() in file.read_bytes() for file in home.iterdir())
-        assert learner.forget_samples(secret) == 1
+        assert learner.forget_samples(secret) == 2
         assert learner.forget("a name") == 0
+        assert secret.tobytes() not in bytes_within(learner)
         there = learner.state_hash()
-        for file in home.iterdir():
+        for file in home.rglob("*"):
             assert secret.tobytes() not in file.read_bytes() and b"a name" not in file.read_bytes()
     with holdfast.open(home) as learner:
         assert learner.state_hash() == there and learner.classes == ["k0"]

@@ -14,16 +14,13 @@ import torch
 
 import holdfast
 from holdfast import ERACE, Learner, mlp
-from holdfast.durable import DurableLearner
 from holdfast.errors import CheckpointError, InputError, InUse, WriteError
 from holdfast.storage import checkpoint
+from tests.durable.small import opened
+from tests.threads import beside
 
 RNG = np.random.default_rng(1)
 BATCHES = [(RNG.standard_normal((4, 3)).astype(np.float32), [f"k{i // 2}"] * 4) for i in range(6)]
-
-
-def opened(path: Path | str, **settings: float) -> DurableLearner:
-    return holdfast.open(path, mlp((3,), width=8), ERACE(), memory=20, **settings)  # type: ignore[arg-type]
 
 
 def hash_after(batches: int) -> str:
@@ -37,11 +34,6 @@ def open_elsewhere(path: Path) -> str:
     """What another process is told that opens it."""
     code = f"import holdfast; holdfast.open({str(path)!r})"
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False).stderr
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    return tmp_path / "learner"
 
 
 def copied(folder: Path) -> None:
@@ -269,12 +261,10 @@ def test_a_question_asked_while_another_thread_fails_is_not_lost(home: Path) -> 
         with pytest.raises(ZeroDivisionError):
             learner.observe(*BATCHES[1])
 
-    thread = threading.Thread(target=fail, daemon=True)
-    thread.start()
-    assert inside.wait(20)
-    ticket = learner.ask(BATCHES[2][0])
-    go_on.set()
-    thread.join()
+    with beside(fail):
+        assert inside.wait(20)
+        ticket = learner.ask(BATCHES[2][0])
+        go_on.set()
     copied(home)  # as kill -9 would leave it
     with opened(home.with_name("backup")) as copy:
         assert copy.step == 1

@@ -14,10 +14,11 @@ import torch
 from torch import nn
 
 import holdfast
-from holdfast import ER, ERACE, machine, mlp
+from holdfast import ER, ERACE, machine
 from holdfast.durable import DurableLearner
 from holdfast.durable.log import FRAME, HEAD
 from holdfast.errors import CheckpointError, InputError
+from tests.durable.small import log_of, opened
 
 RNG = np.random.default_rng(1)
 BATCHES = [(RNG.standard_normal((4, 3)).astype(np.float32), [f"k{i // 2}"] * 4) for i in range(6)]
@@ -32,10 +33,6 @@ class OwnMethod(ER):
 def own_net() -> nn.Module:
     torch.manual_seed(0)
     return nn.Sequential(nn.Linear(3, 5), nn.Tanh())
-
-
-def opened(path: Path) -> DurableLearner:
-    return holdfast.open(path, mlp((3,), width=8), ERACE(), memory=20)
 
 
 def fill(learner: DurableLearner) -> None:
@@ -54,11 +51,6 @@ def home(tmp_path: Path) -> Path:
 
 def contents(folder: Path) -> dict[Path, bytes]:
     return {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
-
-
-def log_of(folder: Path) -> Path:
-    (file,) = folder.glob("log.*")
-    return file
 
 
 def killed(folder: Path) -> None:

@@ -9,20 +9,16 @@ import pytest
 
 import holdfast
 from holdfast import ERACE, Learner, mlp
-from holdfast.durable import DurableLearner
 from holdfast.durable.log import FRAME, HEAD
 from holdfast.durable.repairs import Repair
 from holdfast.errors import CheckpointError, InputError, InUse, WriteError
 from holdfast.storage import files
+from tests.durable.small import opened
 
 RNG = np.random.default_rng(1)
 BATCHES = [(RNG.standard_normal((4, 3)).astype(np.float32), [f"k{i // 2}"] * 4) for i in range(8)]
 RELEASE = Path(__file__).parents[1] / "releases" / "0.1.0" / "durable"
 FIRST = 2  # the step of the checkpoint
-
-
-def opened(path: Path) -> DurableLearner:
-    return holdfast.open(path, mlp((3,), width=8), ERACE(), memory=20)
 
 
 def hash_after(entries: int) -> str:

@@ -14,6 +14,7 @@ from holdfast.batch import Batch
 from holdfast.errors import LabelError, NothingLearned, TicketError, WriteError
 from holdfast.memory import Memory
 from holdfast.memory.class_index import Journal
+from tests.reachable import bytes_within
 
 CENTRES = {"cat": [4.0, 0, 0], "dog": [0, 4.0, 0], "eel": [0, 0, 4.0]}
 
@@ -35,15 +36,20 @@ def taught(method: Method, **settings: Any) -> Learner:
 )
 def test_a_forgotten_class_is_held_nowhere_and_never_answered(method: Method, tmp_path: Path) -> None:
     learner = taught(method)
-    held = learner.memory.count(1)
-    assert held > 0 and learner.forget("dog") == held
+    samples = [sample.numpy().tobytes() for sample in learner.memory.at(learner.memory.members(1)).x]
+    learner.predict(batch("cat", 99))  # makes a version, and what it answers from
+    assert samples and all(sample in bytes_within(learner) for sample in samples)
+    assert learner.forget("dog") == len(samples)
+    assert not any(sample in bytes_within(learner) for sample in samples)
     assert learner.classes == ["cat", "eel"] and learner.memory.count(1) == 0
     x = np.concatenate([batch(kind, 99, 50) for kind in CENTRES])
     assert "dog" not in learner.predict(x) and set(learner.predict(x)) <= {"cat", "eel"}
     proba = learner.predict_proba(x)
     assert proba.shape == (150, 2) and np.allclose(proba.sum(1), 1)
+    assert not any(sample in bytes_within(learner) for sample in samples)
     learner.save(tmp_path / "file")
-    assert b"dog" not in (tmp_path / "file").read_bytes()
+    written = (tmp_path / "file").read_bytes()
+    assert b"dog" not in written and not any(sample in written for sample in samples)
     loaded = Learner.load(tmp_path / "file")
     for each in (learner, loaded):
         each.observe(batch("cat", 50), ["cat"] * 5, task=3)

@@ -600,7 +600,7 @@ def test_a_file_saved_while_another_thread_learns_is_that_of_one_step(
 
     monkeypatch.setattr(checkpoint, "pack", disturbed)
     learner.save(tmp_path / "saved")
-    threads[0].join()
+    threads[0].join(60)
     assert learner.step == 6
     assert Learner.load(tmp_path / "saved").state_hash() == before
 

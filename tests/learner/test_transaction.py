@@ -1,7 +1,6 @@
 """Changes that are cut off, also while they are taken back, and what comes beside or into the middle of one."""
 
 import copy
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from holdfast.learner.pending import Pending
 from holdfast.learner.versions import Version
 from holdfast.memory import Reservoir
 from holdfast.nets import Head
+from tests.threads import beside
 
 X = np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)
 
@@ -84,10 +84,8 @@ def test_what_is_cut_off_while_it_is_taken_back_is_taken_back_by_who_comes_next(
         with pytest.raises((WriteError, KeyboardInterrupt)):
             learner.observe(*batch(9))
     assert answers is None or np.array_equal(learner.predict_proba(X), answers)
-    thread = threading.Thread(target=taught, args=(learner, 10, 11), daemon=True)
-    thread.start()
-    thread.join(60)
-    assert not thread.is_alive()
+    with beside(lambda: taught(learner, 10, 11)):
+        pass
     assert learner.state_hash() == taught(calm, 10, 11).state_hash()
 
 

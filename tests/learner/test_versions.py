@@ -2,7 +2,8 @@
 
 import copy
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest.mock import patch
 
@@ -13,6 +14,7 @@ from torch import nn
 
 from holdfast import ERACE, SCR, GDumb, ICaRL, Learner, Method, mlp
 from holdfast.errors import NonFiniteError
+from tests.threads import beside, repeating
 
 X = np.random.default_rng(0).standard_normal((20, 6)).astype(np.float32)
 
@@ -45,15 +47,20 @@ gates = [threading.Event(), threading.Event()]
 
 
 @pytest.fixture
-def in_the_middle_of_a_step() -> "Callable[[Learner], threading.Thread]":
+def in_the_middle_of_a_step() -> "Callable[[Learner], AbstractContextManager[None]]":
+    """A step is under way in another thread in the block, and done after it."""
     for gate in gates:
         gate.clear()
 
-    def begin(learner: Learner) -> threading.Thread:
-        step = threading.Thread(target=observe, args=(learner, 9))
-        step.start()
-        assert gates[0].wait(20)
-        return step
+    @contextmanager
+    def begin(learner: Learner) -> Iterator[None]:
+        with beside(lambda: observe(learner, 9)) as (step,):
+            try:
+                assert gates[0].wait(20)
+                yield
+                assert step.is_alive()
+            finally:
+                gates[1].set()
 
     return begin
 
@@ -72,20 +79,17 @@ def taught(method: Method) -> Learner:
 @pytest.mark.parametrize("asked_before", [True, False])
 @pytest.mark.parametrize("method", [ERACE, ICaRL, SCR])
 def test_a_question_in_the_middle_of_a_step_is_answered_at_once_from_before_it(
-    in_the_middle_of_a_step: Callable[[Learner], threading.Thread], asked_before: bool, method: type[Method]
+    in_the_middle_of_a_step: Callable[[Learner], AbstractContextManager[None]], asked_before: bool, method: type[Method]
 ) -> None:
     learner = taught(method())
     learner.method = waits_in_its_loss(method)
     before = copy.deepcopy(learner)
     if asked_before:
         learner.predict(X)
-    step = in_the_middle_of_a_step(learner)
-    assert np.array_equal(learner.predict_proba(X), before.predict_proba(X))
-    ticket = learner.ask(X)
-    assert ticket.answers == before.predict(X)
-    assert step.is_alive()
-    gates[1].set()
-    step.join()
+    with in_the_middle_of_a_step(learner):
+        assert np.array_equal(learner.predict_proba(X), before.predict_proba(X))
+        ticket = learner.ask(X)
+        assert ticket.answers == before.predict(X)
     assert not np.array_equal(learner.predict_proba(X), before.predict_proba(X))
     observe(before, 9)
     assert np.array_equal(learner.predict_proba(X), before.predict_proba(X))
@@ -103,23 +107,16 @@ def test_r22_every_answer_is_that_of_one_published_step() -> None:
     learner.observe(*batch(0))
     wrong: list[np.ndarray] = []
     seen: set[bytes] = set()
-    done = threading.Event()
 
     def ask() -> None:
-        while not done.is_set():
-            answer = learner.predict_proba(X)
-            seen.add(answer.tobytes())
-            if answer.tobytes() not in right.get(answer.shape[1], set()):
-                wrong.append(answer)
+        answer = learner.predict_proba(X)
+        seen.add(answer.tobytes())
+        if answer.tobytes() not in right.get(answer.shape[1], set()):
+            wrong.append(answer)
 
-    readers = [threading.Thread(target=ask) for _ in range(3)]
-    for reader in readers:
-        reader.start()
-    for step in range(1, steps):
-        learner.observe(*batch(step))
-    done.set()
-    for reader in readers:
-        reader.join()
+    with repeating(ask, threads=3):
+        for step in range(1, steps):
+            learner.observe(*batch(step))
     assert not wrong and len(seen) > 5
     assert learner.state_hash() == reference.state_hash()
 
@@ -128,19 +125,10 @@ def test_who_has_observed_sees_it_whoever_else_asks() -> None:
     """Each step of this learner is a new class that its thread must find in the very next answer."""
     learner = Learner(mlp((6,)), ERACE(), memory=10)
     learner.observe(X[:2], ["first"] * 2)
-    done = threading.Event()
-
-    def ask() -> None:
-        while not done.is_set():
-            learner.predict(X)
-
-    reader = threading.Thread(target=ask)
-    reader.start()
-    for step in range(60):
-        learner.observe(X[:2], [f"{step}"] * 2)
-        assert learner.predict_proba(X[:1]).shape == (1, step + 2)
-    done.set()
-    reader.join()
+    with repeating(lambda: learner.predict(X)):
+        for step in range(60):
+            learner.observe(X[:2], [f"{step}"] * 2)
+            assert learner.predict_proba(X[:1]).shape == (1, step + 2)
 
 
 def test_several_learn_at_a_time_one_after_the_other() -> None:
@@ -150,11 +138,8 @@ def test_several_learn_at_a_time_one_after_the_other() -> None:
         for _ in range(20):
             learner.observe(*batch(3))
 
-    threads = [threading.Thread(target=learn) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with beside(learn, learn, learn):
+        pass
     reference = Learner(mlp((6,)), ERACE(), memory=10)
     for _ in range(60):
         reference.observe(*batch(3))
@@ -202,13 +187,10 @@ def test_a_net_trained_to_answer_is_trained_once_a_step() -> None:
     learner = Learner(mlp((6,)), GDumb(rounds=2), memory=20)
     observe(learner, 0)
     answers: list[np.ndarray] = []
-    threads = [threading.Thread(target=lambda: answers.append(learner.predict_proba(X))) for _ in range(3)]
-    with patch.object(GDumb, "answering_net", autospec=True, side_effect=GDumb.answering_net) as training:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert training.call_count == 1
+    training = patch.object(GDumb, "answering_net", autospec=True, side_effect=GDumb.answering_net)
+    with training as trained, beside(*[lambda: answers.append(learner.predict_proba(X))] * 3):
+        pass
+    assert trained.call_count == 1
     assert all(np.array_equal(answer, answers[0]) for answer in answers)
 
 

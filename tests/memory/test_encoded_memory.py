@@ -1,7 +1,6 @@
 """Samples that differ in size within a budget of bytes: uniform, never more than the budget, all or nothing."""
 
 import gc
-import hashlib
 import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -19,6 +18,7 @@ from holdfast import Batch, ClassBalanced, Codec, Memory, Reservoir
 from holdfast.errors import InputError
 from holdfast.memory.class_index import ClassIndex, Journal
 from holdfast.memory.encoded import BYTES_PER_OBJECT
+from tests.memory.numbered import digest
 from tests.memory.test_codecs import smooth
 
 LONGEST = 200
@@ -67,11 +67,6 @@ def memory_of(nbytes: int, kind: type[Memory] = Reservoir) -> Memory:
 
 def numbers(memory: Memory) -> list[int]:
     return memory.at(np.arange(len(memory))).x[:, 0].int().tolist() if len(memory) else []
-
-
-def digest(memory: Memory) -> str:
-    parts = [f"{name} {values.shape}".encode() + values.tobytes() for name, values in sorted(memory.state().items())]
-    return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
 def fill(memory: Memory, batches: list[list[int]], seed: int = 0) -> Memory:

@@ -1,5 +1,4 @@
 import gc
-import hashlib
 import tracemalloc
 from collections.abc import Callable
 from typing import Any
@@ -9,20 +8,15 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import chi2
 
 from holdfast.batch import Batch
 from holdfast.errors import InputError
 from holdfast.memory import Reservoir
 from holdfast.memory.class_index import ClassIndex, Journal
+from tests.memory.numbered import batch, digest, everything, inclusion_p
 
 capacities = st.integers(0, 12)
 label_batches = st.lists(st.lists(st.integers(0, 5), max_size=15), max_size=12)
-
-
-def batch(y: list[int], first: int = 0) -> Batch:
-    """Samples numbered from `first`, so that each can be recognised."""
-    return Batch(torch.arange(first, first + len(y), dtype=torch.int32)[:, None], torch.tensor(y, dtype=torch.int64))
 
 
 def filled(capacity: int, batches: list[list[int]], seed: int = 0) -> Reservoir:
@@ -30,23 +24,6 @@ def filled(capacity: int, batches: list[list[int]], seed: int = 0) -> Reservoir:
     for y in batches:
         memory.add(batch(y, memory.offered), rng)
     return memory
-
-
-def everything(memory: Reservoir) -> Batch:
-    return memory.at(np.arange(len(memory)))
-
-
-def digest(memory: Reservoir) -> str:
-    parts = [f"{name} {values.shape}".encode() + values.tobytes() for name, values in sorted(memory.state().items())]
-    return hashlib.sha256(b"".join(parts)).hexdigest()
-
-
-def inclusion_p(counts: np.ndarray[Any, Any], runs: int, held: int) -> float:
-    """The p-value of equal inclusion, where every run includes exactly `held` of the samples."""
-    n = len(counts)
-    share = held / n
-    statistic = ((counts - runs * share) ** 2).sum() / (runs * share * (1 - share)) * (n - 1) / n
-    return float(chi2.sf(statistic, n - 1))
 
 
 @given(capacities, label_batches, st.integers(0, 1000))

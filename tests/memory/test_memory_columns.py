@@ -1,6 +1,5 @@
 """Vectors that get longer as classes appear, draws of earlier classes only, and states that come back."""
 
-import hashlib
 from collections import Counter
 from itertools import combinations
 from typing import Any
@@ -15,6 +14,7 @@ from scipy import stats
 from holdfast.batch import Batch
 from holdfast.memory import ClassBalanced, Memory, Reservoir
 from holdfast.memory.class_index import ClassIndex, Journal
+from tests.memory.numbered import digest, everything, inclusion_p
 
 both_kinds = pytest.mark.parametrize("kind", [Reservoir, ClassBalanced])
 sizes = st.one_of(st.integers(0, 12).map(lambda n: {"capacity": n}), st.integers(0, 900).map(lambda n: {"nbytes": n}))
@@ -42,22 +42,6 @@ def grow(memory: Memory, batches: list[tuple[list[int], int]], seed: int) -> dic
         widths |= dict.fromkeys(range(memory.offered, memory.offered + len(y)), width)
         memory.add(batch(y, memory.offered, width), rng)
     return widths
-
-
-def everything(memory: Memory) -> Batch:
-    return memory.at(np.arange(len(memory)))
-
-
-def digest(memory: Memory) -> str:
-    parts = [f"{name} {values.shape}".encode() + values.tobytes() for name, values in sorted(memory.state().items())]
-    return hashlib.sha256(b"".join(parts)).hexdigest()
-
-
-def inclusion_p(counts: list[int], runs: int, held: int) -> float:
-    """The p-value of equal inclusion, where every run includes exactly `held` of the samples."""
-    n, share = len(counts), held / len(counts)
-    statistic = sum((c - runs * share) ** 2 for c in counts) / (runs * share * (1 - share)) * (n - 1) / n
-    return float(stats.chi2.sf(statistic, n - 1))
 
 
 @both_kinds

@@ -1,7 +1,6 @@
 """Averaged answers: the net learns as it would without, and its average answers."""
 
 import copy
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from holdfast.learner.state import pack
 from holdfast.measure.ledger import Ledger
 from holdfast.storage import checkpoint
 from tests.methods.reference import everything, nearest
+from tests.threads import repeating
 
 X = np.random.default_rng(0).standard_normal((20, 4)).astype(np.float32)
 METHODS = [ER(), ERACE(), DER(), MIR(), ICaRL(), SSIL(distil="incoming+rehearsal"), SCR()]
@@ -219,20 +219,9 @@ def test_every_answer_in_another_thread_is_the_averages_at_one_step() -> None:
         observe(reference, step)
         right.add(reference.predict_proba(X).tobytes())
     heard: set[bytes] = set()
-    done = threading.Event()
-
-    def ask() -> None:
-        while not done.is_set():
-            heard.add(learner.predict_proba(X).tobytes())
-
-    readers = [threading.Thread(target=ask) for _ in range(2)]
-    for reader in readers:
-        reader.start()
-    for step in range(1, 60):
-        observe(learner, step)
-    done.set()
-    for reader in readers:
-        reader.join()
+    with repeating(lambda: heard.add(learner.predict_proba(X).tobytes()), threads=2):
+        for step in range(1, 60):
+            observe(learner, step)
     assert heard <= right and len(heard) > 3
     assert learner.state_hash() == reference.state_hash()
 

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 OPTIONS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--hide-scrollbars"]
 
 
@@ -97,7 +99,9 @@ class Browser:
 @contextmanager
 def chromium() -> Iterator[Browser]:
     program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    assert program, "the page is tested in a browser: install chromium (Debian: apt-get install chromium)"
+    if program is None:
+        missing = "pages are tested in a browser: install chromium (Debian: apt-get install chromium)"
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(missing)
     (theirs_in, ours_out), (ours_in, theirs_out) = os.pipe(), os.pipe()
     # above the numbers that Chromium wants them at, so that moving one there does not close the other
     high = [fcntl.fcntl(handle, fcntl.F_DUPFD_CLOEXEC, 10) for handle in (theirs_in, theirs_out)]

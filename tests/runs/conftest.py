@@ -8,6 +8,7 @@ import pytest
 
 from holdfast.datasets.base import Dataset
 from holdfast.runs.spec import RunSpec
+from holdfast.runs.store import Store
 
 SLOW = """
 import time
@@ -34,6 +35,13 @@ def slow(npz: str, tmp_path: Path) -> RunSpec:
     file = tmp_path / "slow.py"
     file.write_text(SLOW)
     return RunSpec(stream=f"{npz}:batch=2", method=f"{file}:Slow", memory=4, eval_every=7)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    store = Store(tmp_path / "runs.sqlite")
+    store.open()
+    return store
 
 
 @pytest.fixture

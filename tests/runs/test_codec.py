@@ -14,18 +14,15 @@ from holdfast.errors import InputError
 from holdfast.memory.class_index import ClassIndex
 from holdfast.runs.grid import grid
 from holdfast.runs.identity import RecordIndex
-from holdfast.runs.plan import Plan, plan
+from holdfast.runs.plan import plan
 from holdfast.runs.run import Run, run
 from holdfast.runs.spec import RunSpec
 from holdfast.runs.store import Store
 from holdfast.streams import source
+from tests.runs.stopping import planned
 
 RAW = 28 * 28 + 8 + 8 + ClassIndex.BYTES_PER_SLOT  # an embedded image, its label, arrival and place in the index
 SPEC = RunSpec(stream="fashion:first=10", method="er-ace", net="mlp", memory=2, eval_every=20, codec="webp:75")
-
-
-def planned(spec: RunSpec) -> Plan:
-    return plan(spec, source(spec.stream, Path()))
 
 
 def test_runs_that_were_made_before_are_the_same_runs() -> None:

@@ -16,17 +16,12 @@ from holdfast.errors import InputError
 from holdfast.nets import NETS
 from holdfast.runs.grid import grid
 from holdfast.runs.identity import RecordIndex
-from holdfast.runs.plan import Plan, plan
 from holdfast.runs.run import Run, run
 from holdfast.runs.spec import RunSpec
 from holdfast.runs.store import Store
-from holdfast.streams import source
+from tests.runs.stopping import planned, stopped_after_every_step
 
 SPEC = RunSpec(stream="fashion:first=10", method="er-ace", memory=2, eval_every=5, average=0.9)
-
-
-def planned(spec: RunSpec, root: Path) -> Plan:
-    return plan(spec, source(spec.stream, root))
 
 
 @pytest.mark.parametrize("method", ["er-ace", "scr"])
@@ -52,13 +47,7 @@ def test_stopped_after_any_step_it_ends_with_the_same_record(
     method: str, npz: str, tmp_path: Path, same: Callable[[dict[str, Any]], dict[str, Any]]
 ) -> None:
     spec = RunSpec(stream=npz, method=method, memory=4, eval_every=3, lr=0.01, average=0.9)
-    whole = Run(planned(spec, tmp_path))
-    while not whole.done:
-        whole.advance()
-        snapshot = whole.snapshot()
-        whole = Run(planned(spec, tmp_path))
-        assert whole.take_up(snapshot)
-    assert same(whole.record()) == same(run(spec, tmp_path))
+    assert same(stopped_after_every_step(spec, tmp_path)) == same(run(spec, tmp_path))
 
 
 def test_ids_of_runs_without_it_are_what_they_were(tmp_path: Path) -> None:

@@ -42,13 +42,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    store = Store(tmp_path / "runs.sqlite")
-    store.open()
-    return store
-
-
 def check_records(sweep: Sweep, root: Path, same: Same) -> None:
     """Every run is there once, as a single run on this machine gives it."""
     assert len(sweep.store.rows()) == len(sweep.ids) == len(sweep.done())

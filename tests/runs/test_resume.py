@@ -8,11 +8,11 @@ from unittest.mock import patch
 import pytest
 
 from holdfast.methods import METHODS
-from holdfast.runs.plan import Plan, plan
 from holdfast.runs.run import Run, run
 from holdfast.runs.spec import RunSpec
 from holdfast.runs.worker import Finished, Job, Saved, Started, perform
 from holdfast.streams import source
+from tests.runs.stopping import planned, stopped_after_every_step
 
 Same = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -24,20 +24,10 @@ def spec_for(method: str, stream: str) -> RunSpec:
     )
 
 
-def planned(spec: RunSpec, root: Path) -> Plan:
-    return plan(spec, source(spec.stream, root))
-
-
 @pytest.mark.parametrize("method", METHODS)
 def test_stopped_after_any_step_it_ends_with_the_same_record(method: str, npz: str, tmp_path: Path, same: Same) -> None:
     spec = spec_for(method, npz)
-    whole = Run(planned(spec, tmp_path))
-    while not whole.done:
-        whole.advance()
-        snapshot = whole.snapshot()
-        whole = Run(planned(spec, tmp_path))
-        assert whole.take_up(snapshot)
-    assert same(whole.record()) == same(run(spec, tmp_path))
+    assert same(stopped_after_every_step(spec, tmp_path)) == same(run(spec, tmp_path))
 
 
 def test_a_snapshot_of_another_run_or_a_damaged_one_is_not_taken_up(npz: str, tmp_path: Path) -> None:

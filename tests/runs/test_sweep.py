@@ -29,13 +29,6 @@ serve = local._serve
 Same = Callable[[dict[str, Any]], dict[str, Any]]
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    store = Store(tmp_path / "runs.sqlite")
-    store.open()
-    return store
-
-
 def test_every_record_is_the_one_a_single_run_gives(npz: str, tmp_path: Path, store: Store, same: Same) -> None:
     specs = grid(stream=npz, method=["er", "er-aml", "iid++"], memory=5, seeds=2)
     events: list[Event] = []

@@ -11,9 +11,8 @@ On the command line `holdfast check NAME` or `holdfast check file.py:Class`, in 
 A check raises AssertionError with a sentence that says what does not hold.
 """
 
-from collections.abc import Callable
-
 from holdfast.checks.conformance import (
+    Check,
     a_class_comes_back,
     bad_batches_change_nothing,
     callers_arrays_stay_theirs,
@@ -29,7 +28,6 @@ from holdfast.checks.conformance import (
     saved_is_same,
     what_is_no_number_changes_nothing,
 )
-from holdfast.methods.base import Method
 
 __all__ = [
     "ALL",
@@ -49,8 +47,6 @@ __all__ = [
     "saved_is_same",
     "what_is_no_number_changes_nothing",
 ]
-
-Check = Callable[[Method], None]
 
 ALL: tuple[Check, ...] = (
     same_seed_same_future,

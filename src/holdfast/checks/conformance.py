@@ -1,8 +1,10 @@
 """Each promise is a function of a method that raises AssertionError when it is not kept."""
 
 import contextlib
+import functools
 import random
-from collections.abc import Hashable
+import traceback
+from collections.abc import Callable, Hashable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -23,13 +25,33 @@ from holdfast.checks.fixtures import (
     same_tensors,
     stream,
 )
-from holdfast.errors import HoldfastError, NonFiniteError
+from holdfast.errors import BatchError, LabelError, NonFiniteError
 from holdfast.learner import Learner
 from holdfast.learner.state import pack
 from holdfast.measure.ledger import Ledger
 from holdfast.methods.base import Method
 
+Check = Callable[[Method], None]
 
+
+def promise(check: Check) -> Check:
+    """Whatever goes wrong in a check is an AssertionError that says what it was."""
+
+    @functools.wraps(check)
+    def checked(method: Method) -> None:
+        try:
+            check(method)
+        except AssertionError:
+            raise
+        except Exception as error:
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            what = f"{type(error).__name__}: {error} ({where.filename}, line {where.lineno})"
+            raise AssertionError(what) from error
+
+    return checked
+
+
+@promise
 def same_seed_same_future(method: Method) -> None:
     """Twice the same batches give the same bits, whatever the global generators hold."""
     hashes = set()
@@ -41,6 +63,7 @@ def same_seed_same_future(method: Method) -> None:
     assert len(hashes) == 1, "the same seed and batches gave two different learners: randomness from elsewhere?"
 
 
+@promise
 def predicting_changes_nothing(method: Method) -> None:
     asked, unasked = learner_for(method), learner_for(method)
     steps = stream()
@@ -56,13 +79,14 @@ def predicting_changes_nothing(method: Method) -> None:
     assert asked.state_hash() == unasked.state_hash(), "a learner that was asked learns differently afterwards"
 
 
+@promise
 def bad_batches_change_nothing(method: Method) -> None:
     learner = feed(learner_for(method), stream()[:6])
     before, task = learner.state_hash(), stream()[5].task
     for what, (x, y) in bad_batches(stream()[5].x, list(stream()[5].y)).items():
         try:
             learner.observe(x, y, task=task)
-        except HoldfastError:
+        except (BatchError, LabelError):
             pass
         else:
             raise AssertionError(f"{what} was accepted")
@@ -70,6 +94,7 @@ def bad_batches_change_nothing(method: Method) -> None:
     feed(learner, stream()[6:7])
 
 
+@promise
 def failures_change_nothing(method: Method) -> None:
     """An exception before or after any stage of a step takes the whole step back, and the stream can go on."""
     for stage in STAGES:
@@ -87,6 +112,7 @@ def failures_change_nothing(method: Method) -> None:
             assert feed(learner, rest).state_hash() == feed(twin, rest).state_hash(), f"{when} changed the future"
 
 
+@promise
 def what_is_no_number_changes_nothing(method: Method) -> None:
     """A loss that is not finite is refused before the update."""
     learner = feed(learner_for(method), stream()[:BATCHES_A_TASK])
@@ -100,6 +126,7 @@ def what_is_no_number_changes_nothing(method: Method) -> None:
     assert_sound(learner)
 
 
+@promise
 def labels_are_only_names(method: Method) -> None:
     """Classes in any order, with labels of any type: the same weights, and answers in the caller's own labels."""
     order = [3, 0, 5, 1, 4, 2]
@@ -123,6 +150,7 @@ def labels_are_only_names(method: Method) -> None:
     assert learner.predict(x) == [names[-1][int(str(label))] for label in plain.predict(x)], "answers do not match"
 
 
+@promise
 def callers_arrays_stay_theirs(method: Method) -> None:
     """They may be read-only or not contiguous, they are not changed, and what becomes of them later does not matter."""
     ours, theirs = learner_for(method), learner_for(method)
@@ -147,6 +175,7 @@ def _read_only_and_strided(x: NDArray[Any]) -> NDArray[Any]:
     return wide[:, ::2]
 
 
+@promise
 def saved_is_same(method: Method) -> None:
     """Save, load: the same state, and the same future."""
     learner = feed(learner_for(method), stream()[:6])
@@ -161,6 +190,7 @@ def saved_is_same(method: Method) -> None:
     assert np.array_equal(learner.predict_proba(x), loaded.predict_proba(x)), "a loaded learner answers differently"
 
 
+@promise
 def memory_keeps_its_budget(method: Method) -> None:
     budgets: list[dict[str, Any]] = [{"capacity": 7}, {"capacity": 0}, {"nbytes": 1000}]
     for budget in budgets:
@@ -171,6 +201,7 @@ def memory_keeps_its_budget(method: Method) -> None:
             assert size <= next(iter(budget.values())), f"the memory grew to {size} with a budget of {budget}"
 
 
+@promise
 def every_step_costs_the_same(method: Method) -> None:
     """Once the memory is full and all classes are known, a step late in a stream costs what an early one does."""
     learner, ledger, costs = feed(learner_for(method), stream()), Ledger(), []
@@ -186,17 +217,20 @@ def every_step_costs_the_same(method: Method) -> None:
     assert len(sizes) == 1, "what the learner keeps grows from step to step"
 
 
+@promise
 def one_sample_at_a_time(method: Method) -> None:
     learner = feed(learner_for(method), stream(batch=1))
     assert_sound(learner)
 
 
+@promise
 def one_class_only(method: Method) -> None:
     steps = [Step(s.x, ["only"] * len(s.y), 0) for s in stream()]
     learner = feed(learner_for(method), steps)
     assert_sound(learner)
 
 
+@promise
 def a_class_comes_back(method: Method) -> None:
     first, *_ = steps = stream()
     back = [Step(first.x, first.y, steps[-1].task), Step(first.x, first.y, steps[-1].task + 1)]
@@ -205,6 +239,7 @@ def a_class_comes_back(method: Method) -> None:
     assert_sound(learner)
 
 
+@promise
 def images_and_vectors(method: Method) -> None:
     """uint8 images and float vectors."""
     for images in (True, False):

@@ -1,7 +1,6 @@
 """`holdfast check`: every promise, one line each."""
 
 import argparse
-import traceback
 
 import torch
 
@@ -34,7 +33,4 @@ def _why_not(promise: checks.Check, method: methods.Method) -> str | None:
         promise(method)
     except AssertionError as broken:
         return str(broken)
-    except Exception as error:
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        return f"{type(error).__name__}: {error} ({where.filename}, line {where.lineno})"
     return None
