@@ -22,6 +22,7 @@ from holdfast.learner.labels import FORGOTTEN, Labels, encode
 from holdfast.learner.operations import Asked, Observed, Operation, Remembered, Told
 from holdfast.learner.parts import MakeOptimizer, check_clip, check_parts, optimizer_of
 from holdfast.learner.pending import Pending, Ticket
+from holdfast.learner.progress import Progress, answered, new_tally, seen_of
 from holdfast.learner.state import pack, restored
 from holdfast.learner.transaction import Change, Changes, Result, nothing
 from holdfast.learner.versions import Versions
@@ -66,6 +67,7 @@ class Learner:
         pending: int = 1000,
         average: float = 0.0,
         clip_samples: float | None = None,
+        progress: int = 0,
     ) -> None:
         """`memory`: a number of samples, a number of bytes as text, "50MB", or a Memory; `Reservoir` says more.
         `lr` is that of plain SGD, 0.1 if nothing is said; `optimizer` makes another from the parameters.
@@ -76,6 +78,9 @@ class Learner:
 
         `clip_samples`: values of float samples beyond it, on either side, count as it; with `math.inf` all are taken
         as they come. If nothing is said, a batch is refused that has a value a hundred times as large as all before.
+
+        `progress`: above 0, every labelled sample is answered before it is learned, and `learner.progress` says how
+        well, over all and over the last so many samples. It costs an answer a sample.
         """
         check_parts(encoder, method, augment)
         self._classes = whole("classes", classes)
@@ -103,12 +108,18 @@ class Learner:
         self.magnitude = 0.0  # of the float samples that were learned or remembered so far
         self.sample_template: Tensor | None = None  # an empty batch of their shape and type, from the first batch on
         self._answering: Net | None = None  # made when asked for, until the next step
+        self.tally = new_tally(progress, self)
         self._failures = 0  # how many steps in a row have not led to finite numbers
 
     @property
     def classes(self) -> list[Hashable]:
         """The labels seen so far, in the order of their first appearance."""
         return [label for label in self.labels if label is not FORGOTTEN]
+
+    @property
+    def progress(self) -> Progress | None:
+        """How well labelled samples were answered before they were learned; None without `progress=...`."""
+        return seen_of(self.tally, self.labels)
 
     def observe(self, x: Samples, y: object, *, task: int | None = None) -> None:
         """One step on an incoming batch. It happens completely or, with an exception, not at all.
@@ -315,7 +326,8 @@ class Learner:
         lr = self.optimizer.param_groups[0]["lr"]
         asked = {"lr": lr, "seed": self.seed, "classes": self._classes, "pending": self.pending.room}
         average = 0.0 if self.average is None else self.average.decay
-        return {"memory": self.memory.settings, "average": average, **asked}
+        progress = 0 if self.tally is None else self.tally.window
+        return {"memory": self.memory.settings, "average": average, "progress": progress, **asked}
 
     @property
     def device(self) -> torch.device:
@@ -395,6 +407,8 @@ class Learner:
         def learn(journal: Journal) -> None:
             if operation.task is not None and self.method.needs_task_ids:
                 self._follow(operation.task)
+            known = len(self.labels)
+            answers = None if self.tally is None else answered(self, operation.x)
             new = self._admit(operation.x, operation.y, journal)
             extra = self._update(new)
             if self.average is not None:
@@ -402,6 +416,8 @@ class Learner:
             if (kept := self.method.remember(self.net, replace(new, extra=extra))) is not None:
                 self._offer(kept, self._rng("memory"), journal)
             self.step += 1
+            if self.tally is not None and answers is not None:
+                self.tally = self.tally.add(new.y.tolist(), answers, known)
 
         def close(journal: Journal) -> None:
             if isinstance(operation, Told):
@@ -493,12 +509,12 @@ class Learner:
     def _restorer(self) -> Callable[[], None]:
         """What puts back the parts of the present state that are neither in the net's weights nor in the memory."""
         labels, step, task, sample_template = len(self.labels), self.step, self.task, self.sample_template
-        magnitude = self.magnitude
+        magnitude, tally = self.magnitude, self.tally
 
         def restore() -> None:
             self.labels.forget_after(labels)
             self.step, self.task, self.sample_template, self.magnitude = step, task, sample_template, magnitude
-            self._answering = None
+            self._answering, self.tally = None, tally
             put_norms_back(self.net)
             self.net.eval()
 
