@@ -18,6 +18,7 @@ from holdfast.batch import Batch, Task
 from holdfast.errors import BatchError, InputError, NonFiniteError, NothingLearned
 from holdfast.learner import answers
 from holdfast.learner.finite import LARGEST, all_below, all_finite, has_numbers, numbers_of
+from holdfast.learner.keys import Keys, check_key
 from holdfast.learner.labels import FORGOTTEN, Labels, encode
 from holdfast.learner.operations import Asked, Observed, Operation, Remembered, Told
 from holdfast.learner.parts import MakeOptimizer, check_clip, check_parts, optimizer_of
@@ -40,6 +41,7 @@ from holdfast.seeds import generator, torch_seeded
 from holdfast.storage import checkpoint, files
 from holdfast.storage.locks import refuse_files_of_a_learner
 
+_NO_SAMPLES = torch.empty(0)
 MANY_FAILURES = 3  # in a row
 
 
@@ -93,7 +95,6 @@ class Learner:
         if self.memory.offered:
             raise InputError("the memory has been another learner's; export_memory and import_memory move samples")
         self.labels = Labels()
-        self.step = 0
         self.task: Task | None = None  # followed only for methods that need task ids
         self.seed = whole("seed", seed)
         device = next(encoder.parameters(), torch.empty(0)).device
@@ -108,6 +109,7 @@ class Learner:
         self.magnitude = 0.0  # of the float samples that were learned or remembered so far
         self.sample_template: Tensor | None = None  # an empty batch of their shape and type, from the first batch on
         self._answering: Net | None = None  # made when asked for, until the next step
+        self.keys = Keys()
         self.tally = new_tally(progress, self)
         self._failures = 0  # how many steps in a row have not led to finite numbers
 
@@ -117,20 +119,31 @@ class Learner:
         return [label for label in self.labels if label is not FORGOTTEN]
 
     @property
+    def step(self) -> int:
+        """How many batches have been learned."""
+        return self.versions.step
+
+    @step.setter
+    def step(self, number: int) -> None:
+        self.versions.step = number
+
+    @property
     def progress(self) -> Progress | None:
         """How well labelled samples were answered before they were learned; None without `progress=...`."""
         return seen_of(self.tally, self.labels)
 
-    def observe(self, x: Samples, y: object, *, task: int | None = None) -> None:
+    def observe(self, x: Samples, y: object, *, task: int | None = None, key: str | None = None) -> None:
         """One step on an incoming batch. It happens completely or, with an exception, not at all.
 
-        `x`: samples, uint8 (scaled to [-1, 1]) or float (taken as they are); `y`: a hashable label each.
+        `x`: samples, uint8 (scaled to [-1, 1]) or float (taken as they are); `y`: a hashable label each. `key`: what
+        the batch is called; given twice, also after a restart of a durable learner, it is learned once. The last
+        10,000 keys are known.
         """
         with self._changes.turn:
             self._changes.mend()
             samples = as_tensor(x, self.sample_template, self.clip_samples)
             self._check_magnitude(samples)
-            self._learn(Observed(samples, self._check_labels(y, samples), self._check_task(task)))
+            self._learn(Observed(samples, self._check_labels(y, samples), self._check_task(task), _checked(key)))
 
     def ask(self, x: Samples) -> Ticket:
         """Answers now, and keeps the samples until their labels are told."""
@@ -143,15 +156,19 @@ class Learner:
             now = [None] * len(samples)
         return Ticket(self._take(Asked(samples)), now)
 
-    def tell(self, ticket: Ticket | int, y: object, *, task: int | None = None) -> None:
-        """The labels of a question have come: one step on its samples, which closes it."""
+    def tell(self, ticket: Ticket | int, y: object, *, task: int | None = None, key: str | None = None) -> None:
+        """The labels of a question have come: one step on its samples, which closes it. `key`: as in `observe`."""
         with self._changes.turn:
             self._changes.mend()
-            number, samples = self.pending.number(ticket), self.pending[ticket]
+            number, labels = self.pending.number(ticket), self.labels.check(y)
+            if self.keys.find(Told(number, _NO_SAMPLES, labels, task, _checked(key))) is not None:
+                return
+            samples = self.pending[ticket]
             check_fits(samples, self.sample_template)  # the question may have come before the first batch
             samples = as_tensor(samples, self.sample_template, self.clip_samples)  # or before there was a limit
             self._check_magnitude(samples)
-            self._learn(Told(number, samples, self._check_labels(y, samples), self._check_task(task)))
+            labels = self._check_labels(y, samples)
+            self._learn(Told(number, samples, labels, self._check_task(task), _checked(key)))
 
     def forget(self, label: Hashable) -> int:
         """Erases a class: its samples, its row of the head, its name. Returns how many samples were held.
@@ -298,6 +315,8 @@ class Learner:
             raise BatchError("an operation has labels that no learner keeps")
         if isinstance(operation, Told):
             self.pending.number(operation.ticket)
+        if isinstance(operation, Observed | Told):
+            _checked(operation.key)
         if isinstance(operation, Remembered):
             self._store(operation)
         else:
@@ -402,7 +421,9 @@ class Learner:
         self._answering = None
 
     def _learn(self, operation: Observed | Told) -> None:
-        """One step."""
+        """One step, unless it was made before under the same key."""
+        if self.keys.find(operation) is not None:
+            return
 
         def learn(journal: Journal) -> None:
             if operation.task is not None and self.method.needs_task_ids:
@@ -416,6 +437,7 @@ class Learner:
             if (kept := self.method.remember(self.net, replace(new, extra=extra))) is not None:
                 self._offer(kept, self._rng("memory"), journal)
             self.step += 1
+            self.keys.add(operation, self.step, journal)
             if self.tally is not None and answers is not None:
                 self.tally = self.tally.add(new.y.tolist(), answers, known)
 
@@ -519,6 +541,10 @@ class Learner:
             self.net.eval()
 
         return restore
+
+
+def _checked(key: str | None) -> str | None:
+    return None if key is None else check_key(key)
 
 
 @contextmanager

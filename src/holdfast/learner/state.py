@@ -44,6 +44,8 @@ def pack(learner: Learner) -> tuple[dict[str, Tensor], Values]:
     if learner.tally is not None:
         counted, more["progress"] = learner.tally.pack()
         tensors |= counted
+    if len(learner.keys):
+        more["keys"] = learner.keys.pack()
     scalars: dict[str, Any] = {}
     for number, state in _optimizer_states(learner).items():
         for key, value in state.items():
@@ -129,6 +131,7 @@ def unpack(learner: Learner, tensors: Mapping[str, Tensor], values: Values, labe
     learner.step = values["step"]
     if "progress" in values:
         learner.tally = Tally.unpack(_under("progress/", tensors), values["progress"])
+    learner.keys.unpack(values.get("keys", []))
     learner.magnitude = values.get("magnitude", 0.0)
     if (sample := values["sample"]) is not None:
         learner.sample_template = torch.empty(0, *sample["shape"], dtype=_dtype(sample["type"]))
