@@ -23,8 +23,16 @@ QUESTIONS = 300
 
 def bench() -> Iterator[Ratio]:
     yield from _shells()
+    yield _progress()
     yield from _on_a_tiny_net()
     yield _questions_while_learning()
+
+
+def _progress() -> Ratio:
+    """An answer a sample: of the 20 samples of a step, forward and backward, 10 are forwarded once more."""
+    plain, watched = (Learner(slim_resnet18(), ERACE(), memory=200, progress=progress) for progress in (0, 1000))
+    times = seconds({"plain": lambda: plain.observe(X, Y), "watched": lambda: watched.observe(X, Y)}, rounds=40)
+    return Ratio("update with progress=1000 / without", ratio(times, "watched", "plain"), 1.3)
 
 
 def _on_a_tiny_net() -> Iterator[Ratio]:

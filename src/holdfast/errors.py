@@ -3,6 +3,7 @@
     HoldfastError
     ├── InputError        an argument is wrong; also a ValueError
     │   ├── BatchError    a batch given to the learner
+    │   ├── KeyReused     the key of one batch given to another
     │   ├── LabelError    a label given to the learner
     │   ├── TicketError   a question that is not open: never asked, told already, or expired
     │   └── UnknownName   a name that does not exist; says which is nearest
@@ -33,6 +34,10 @@ class InputError(HoldfastError, ValueError):
 
 
 class BatchError(InputError):
+    pass
+
+
+class KeyReused(InputError):
     pass
 
 

@@ -41,6 +41,8 @@ class OnlineClassifier(base.MiniBatchClassifier):
     width: of the hidden layers
     clip_samples: values beyond it, on either side, count as it; if None, a sample is refused that has a value a hundred
         times as large as all before; math.inf takes everything as it comes
+    progress: above 0, every sample is answered before it is learned, and `learner.progress` says how well, over all
+        and over the last so many
     seed: decides all randomness
 
     >>> model = OnlineClassifier(batch=2)
@@ -59,6 +61,7 @@ class OnlineClassifier(base.MiniBatchClassifier):
         batch: int = 10,
         width: int = 128,
         clip_samples: float | None = None,
+        progress: int = 0,
         seed: int = 0,
     ) -> None:
         self.method = method
@@ -67,6 +70,7 @@ class OnlineClassifier(base.MiniBatchClassifier):
         self.batch = batch
         self.width = width
         self.clip_samples = clip_samples
+        self.progress = progress
         self.seed = seed
         self.learner: PortableLearner | None = None  # from the first step on
         self._columns: dict[Hashable, int] = {}  # of the features, in the learner's samples
@@ -150,6 +154,7 @@ class OnlineClassifier(base.MiniBatchClassifier):
             width=self.width,
             seed=self.seed,
             clip_samples=self.clip_samples,
+            progress=self.progress,
         )
 
     def _answer(self, xs: Sequence[Mapping[Hashable, Any]]) -> tuple[list[Any], NDArray[np.float64]]:

@@ -47,6 +47,8 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     shape: of one sample, (channels, height, width), when the rows of X are flat
     clip_samples: values beyond it, on either side, count as it; if None, a sample is refused that has a value a hundred
         times as large as all before; math.inf takes everything as it comes
+    progress: above 0, every sample is answered before it is learned, and `learner_.progress` says how well, over all
+        and over the last so many
     random_state: decides all randomness; a number gives the same bits every time
 
     >>> model = OnlineClassifier()
@@ -70,6 +72,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         width: int | None = None,
         shape: tuple[int, ...] | None = None,
         clip_samples: float | None = None,
+        progress: int = 0,
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
         self.method = method
@@ -81,6 +84,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.width = width
         self.shape = shape
         self.clip_samples = clip_samples
+        self.progress = progress
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> Self:
@@ -185,4 +189,5 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             seed=int(seed),
             classes=classes,
             clip_samples=self.clip_samples,
+            progress=self.progress,
         )

@@ -62,6 +62,7 @@ def new_learner(
     seed: int = 0,
     classes: int = 0,
     clip_samples: float | None = None,
+    progress: int = 0,
 ) -> PortableLearner:
     """A learner for samples of this shape. An encoder or a memory is copied: the caller's stays as it is."""
     if not isinstance(method, str | Method):
@@ -79,6 +80,7 @@ def new_learner(
         seed=seed,
         classes=classes if chosen.needs_unseen_classes else 0,
         clip_samples=clip_samples,
+        progress=progress,
     )
 
 

@@ -19,6 +19,7 @@ from holdfast.errors import CheckpointError, InputError, LabelError, OtherBits
 from holdfast.learner import Learner, operations
 from holdfast.learner.labels import encode
 from holdfast.learner.parts import MakeOptimizer, check_clip, check_optimizer, check_parts
+from holdfast.learner.progress import check_window, new_tally
 from holdfast.learner.state import restored
 from holdfast.learner.transaction import Result, nothing
 from holdfast.memory import Memory
@@ -45,6 +46,7 @@ def open(
     pending: int | None = None,
     average: float | None = None,
     clip_samples: float | None = None,
+    progress: int | None = None,
 ) -> "DurableLearner":
     """The learner that lives in the folder `path`; made if there is none, recovered if its process was killed.
 
@@ -52,13 +54,14 @@ def open(
     may take the batches of the last so many seconds. After `checkpoint_every` changes the learner is written as a
     whole and the log of changes starts anew: recovering repeats at most so many. What is not built in (an encoder or
     method of your own, a memory with a codec of your own) is passed each time; other settings are known to the folder,
-    and have to fit if given, except `clip_samples`, which holds from now on.
+    and have to fit if given, except `clip_samples` and `progress`, which hold from now on.
     """
     sync_every = real("sync_every", sync_every, Range(least=0, most=DAY))
     checkpoint_every = whole("checkpoint_every", checkpoint_every, Range(least=1))
     check_parts(encoder, method, augment, optional=True)
     check_optimizer(lr, optimizer)
     clip_samples = check_clip(clip_samples)
+    progress = None if progress is None else check_window(progress)
     given = {"memory": memory, "lr": lr, "seed": seed, "classes": classes, "pending": pending}
     given["average"] = average
     settings: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
@@ -67,6 +70,7 @@ def open(
         if encoder is None or method is None:
             raise InputError(f"there is no learner in {path} yet: give it an encoder and a method")
         others: dict[str, Any] = {"optimizer": optimizer, "augment": augment, "clip_samples": clip_samples}
+        others["progress"] = progress or 0
         learner = DurableLearner(encoder, method, **others, **settings)
         learner.serialized()  # or an error
         return learner
@@ -80,7 +84,7 @@ def open(
         else:
             parts: dict[str, Any] = {"encoder": encoder, "method": method, "optimizer": optimizer, "augment": augment}
             parts["codec"] = memory.codec if isinstance(memory, Memory) else None
-            learner = _recovered(folder, parts, settings, clip_samples)
+            learner = _recovered(folder, parts, settings, clip_samples, progress)
     except BaseException:
         folder.abandon()
         raise
@@ -213,7 +217,11 @@ class DurableLearner(Learner):
 
 
 def _recovered(
-    folder: Folder, parts: dict[str, Any], settings: dict[str, Any], clip_samples: float | None
+    folder: Folder,
+    parts: dict[str, Any],
+    settings: dict[str, Any],
+    clip_samples: float | None,
+    progress: int | None,
 ) -> DurableLearner:
     tensors, manifest, entries = folder.read()
     with checkpoint.distrust(folder.learner_file):
@@ -230,6 +238,9 @@ def _recovered(
     changed = clip_samples is not None and clip_samples != learner.clip_samples
     if changed:
         learner.clip_samples = clip_samples
+    if progress is not None and progress != learner.settings["progress"]:
+        learner.tally = new_tally(progress, learner, learner.tally)
+        changed = True
     folder.go_on(learner._in_folder, anew=bool(entries or moved or changed))
     return learner
 

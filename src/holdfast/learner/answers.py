@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from holdfast.arguments import real
 from holdfast.errors import InputError, NothingLearned
+from holdfast.learner.labels import FORGOTTEN
 from holdfast.learner.versions import MemoryChanges, Version
 from holdfast.methods.base import Method, Scores
 from holdfast.modes import in_inference, no_autocast
@@ -27,12 +29,40 @@ CHUNK = 256
 Result = TypeVar("Result")
 
 
-@in_inference(True)
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Of one whole step: the probability of each class, a row a sample, and how similar the most similar one is."""
+
+    step: int
+    classes: list[Hashable]
+    probabilities: NDArray[np.float32]
+    similarities: NDArray[np.float32] | None  # only a cosine head tells
+
+
+def answers(learner: Learner, x: Samples) -> Answers:
+    """All that can be told of samples at once."""
+    found, labels, step = _scores(learner, x)
+    known = [index for index in range(found.shape[1]) if labels[index] is not FORGOTTEN]
+    cosine = found.amax(1) * temperature(learner) if tells_similarity(learner) else None
+    return Answers(
+        step,
+        [labels[index] for index in known],
+        found[:, known].softmax(1).float().numpy(),
+        None if cosine is None else cosine.float().numpy(),
+    )
+
+
 def scores(learner: Learner, x: Samples) -> tuple[Tensor, Sequence[Hashable]]:
     """Of each class index, -inf for forgotten ones; and the labels behind the indices."""
+    return _scores(learner, x)[:2]
+
+
+@in_inference(True)
+def _scores(learner: Learner, x: Samples) -> tuple[Tensor, Sequence[Hashable], int]:
+    """Also the step that they are of."""
     samples = as_tensor(x, learner.sample_template, learner.clip_samples)
 
-    def answer(version: Version) -> tuple[Tensor, Sequence[Hashable]]:
+    def answer(version: Version) -> tuple[Tensor, Sequence[Hashable], int]:
         seen = version.net.seen
         if seen == len(version.forgotten):
             raise NothingLearned("the learner knows no class yet; call observe(x, y) first")
@@ -40,7 +70,7 @@ def scores(learner: Learner, x: Samples) -> tuple[Tensor, Sequence[Hashable]]:
         parts = [scores_of(part.to(learner.device)) for part in torch.split(samples, CHUNK)]
         found = torch.cat(parts).cpu() if len(samples) else torch.empty(0, seen)
         found[:, list(version.forgotten)] = -torch.inf
-        return found, version.labels
+        return found, version.labels, version.step
 
     with no_autocast(learner.device):
         return _read(learner, answer)
@@ -49,10 +79,14 @@ def scores(learner: Learner, x: Samples) -> tuple[Tensor, Sequence[Hashable]]:
 def temperature(learner: Learner) -> float:
     """What turns a score into a cosine similarity."""
     head = learner.net.head
-    if not isinstance(head, CosineHead) or _from_memory(learner.method):
+    if not isinstance(head, CosineHead) or not tells_similarity(learner):
         name = type(learner.method).__name__
         raise InputError(f"only answers of a cosine head tell how similar a class is; {name}(head='cosine') has one")
     return head.temperature
+
+
+def tells_similarity(learner: Learner) -> bool:
+    return isinstance(learner.net.head, CosineHead) and not _from_memory(learner.method)
 
 
 def rejection_threshold(learner: Learner, accept: float) -> float:

@@ -18,10 +18,12 @@ from holdfast.batch import Batch, Task
 from holdfast.errors import BatchError, InputError, NonFiniteError, NothingLearned
 from holdfast.learner import answers
 from holdfast.learner.finite import LARGEST, all_below, all_finite, has_numbers, numbers_of
+from holdfast.learner.keys import Keys, check_key
 from holdfast.learner.labels import FORGOTTEN, Labels, encode
 from holdfast.learner.operations import Asked, Observed, Operation, Remembered, Told
 from holdfast.learner.parts import MakeOptimizer, check_clip, check_parts, optimizer_of
 from holdfast.learner.pending import Pending, Ticket
+from holdfast.learner.progress import Progress, answered, new_tally, seen_of
 from holdfast.learner.state import pack, restored
 from holdfast.learner.transaction import Change, Changes, Result, nothing
 from holdfast.learner.versions import Versions
@@ -39,6 +41,7 @@ from holdfast.seeds import generator, torch_seeded
 from holdfast.storage import checkpoint, files
 from holdfast.storage.locks import refuse_files_of_a_learner
 
+_NO_SAMPLES = torch.empty(0)
 MANY_FAILURES = 3  # in a row
 
 
@@ -66,6 +69,7 @@ class Learner:
         pending: int = 1000,
         average: float = 0.0,
         clip_samples: float | None = None,
+        progress: int = 0,
     ) -> None:
         """`memory`: a number of samples, a number of bytes as text, "50MB", or a Memory; `Reservoir` says more.
         `lr` is that of plain SGD, 0.1 if nothing is said; `optimizer` makes another from the parameters.
@@ -76,6 +80,9 @@ class Learner:
 
         `clip_samples`: values of float samples beyond it, on either side, count as it; with `math.inf` all are taken
         as they come. If nothing is said, a batch is refused that has a value a hundred times as large as all before.
+
+        `progress`: above 0, every labelled sample is answered before it is learned, and `learner.progress` says how
+        well, over all and over the last so many samples. It costs an answer a sample.
         """
         check_parts(encoder, method, augment)
         self._classes = whole("classes", classes)
@@ -88,7 +95,6 @@ class Learner:
         if self.memory.offered:
             raise InputError("the memory has been another learner's; export_memory and import_memory move samples")
         self.labels = Labels()
-        self.step = 0
         self.task: Task | None = None  # followed only for methods that need task ids
         self.seed = whole("seed", seed)
         device = next(encoder.parameters(), torch.empty(0)).device
@@ -103,6 +109,8 @@ class Learner:
         self.magnitude = 0.0  # of the float samples that were learned or remembered so far
         self.sample_template: Tensor | None = None  # an empty batch of their shape and type, from the first batch on
         self._answering: Net | None = None  # made when asked for, until the next step
+        self.keys = Keys()
+        self.tally = new_tally(progress, self)
         self._failures = 0  # how many steps in a row have not led to finite numbers
 
     @property
@@ -110,16 +118,32 @@ class Learner:
         """The labels seen so far, in the order of their first appearance."""
         return [label for label in self.labels if label is not FORGOTTEN]
 
-    def observe(self, x: Samples, y: object, *, task: int | None = None) -> None:
+    @property
+    def step(self) -> int:
+        """How many batches have been learned."""
+        return self.versions.step
+
+    @step.setter
+    def step(self, number: int) -> None:
+        self.versions.step = number
+
+    @property
+    def progress(self) -> Progress | None:
+        """How well labelled samples were answered before they were learned; None without `progress=...`."""
+        return seen_of(self.tally, self.labels)
+
+    def observe(self, x: Samples, y: object, *, task: int | None = None, key: str | None = None) -> None:
         """One step on an incoming batch. It happens completely or, with an exception, not at all.
 
-        `x`: samples, uint8 (scaled to [-1, 1]) or float (taken as they are); `y`: a hashable label each.
+        `x`: samples, uint8 (scaled to [-1, 1]) or float (taken as they are); `y`: a hashable label each. `key`: what
+        the batch is called; given twice, also after a restart of a durable learner, it is learned once. The last
+        10,000 keys are known.
         """
         with self._changes.turn:
             self._changes.mend()
             samples = as_tensor(x, self.sample_template, self.clip_samples)
             self._check_magnitude(samples)
-            self._learn(Observed(samples, self._check_labels(y, samples), self._check_task(task)))
+            self._learn(Observed(samples, self._check_labels(y, samples), self._check_task(task), _checked(key)))
 
     def ask(self, x: Samples) -> Ticket:
         """Answers now, and keeps the samples until their labels are told."""
@@ -132,15 +156,19 @@ class Learner:
             now = [None] * len(samples)
         return Ticket(self._take(Asked(samples)), now)
 
-    def tell(self, ticket: Ticket | int, y: object, *, task: int | None = None) -> None:
-        """The labels of a question have come: one step on its samples, which closes it."""
+    def tell(self, ticket: Ticket | int, y: object, *, task: int | None = None, key: str | None = None) -> None:
+        """The labels of a question have come: one step on its samples, which closes it. `key`: as in `observe`."""
         with self._changes.turn:
             self._changes.mend()
-            number, samples = self.pending.number(ticket), self.pending[ticket]
+            number, labels = self.pending.number(ticket), self.labels.check(y)
+            if self.keys.find(Told(number, _NO_SAMPLES, labels, task, _checked(key))) is not None:
+                return
+            samples = self.pending[ticket]
             check_fits(samples, self.sample_template)  # the question may have come before the first batch
             samples = as_tensor(samples, self.sample_template, self.clip_samples)  # or before there was a limit
             self._check_magnitude(samples)
-            self._learn(Told(number, samples, self._check_labels(y, samples), self._check_task(task)))
+            labels = self._check_labels(y, samples)
+            self._learn(Told(number, samples, labels, self._check_task(task), _checked(key)))
 
     def forget(self, label: Hashable) -> int:
         """Erases a class: its samples, its row of the head, its name. Returns how many samples were held.
@@ -287,6 +315,8 @@ class Learner:
             raise BatchError("an operation has labels that no learner keeps")
         if isinstance(operation, Told):
             self.pending.number(operation.ticket)
+        if isinstance(operation, Observed | Told):
+            _checked(operation.key)
         if isinstance(operation, Remembered):
             self._store(operation)
         else:
@@ -315,7 +345,8 @@ class Learner:
         lr = self.optimizer.param_groups[0]["lr"]
         asked = {"lr": lr, "seed": self.seed, "classes": self._classes, "pending": self.pending.room}
         average = 0.0 if self.average is None else self.average.decay
-        return {"memory": self.memory.settings, "average": average, **asked}
+        progress = 0 if self.tally is None else self.tally.window
+        return {"memory": self.memory.settings, "average": average, "progress": progress, **asked}
 
     @property
     def device(self) -> torch.device:
@@ -390,11 +421,15 @@ class Learner:
         self._answering = None
 
     def _learn(self, operation: Observed | Told) -> None:
-        """One step."""
+        """One step, unless it was made before under the same key."""
+        if self.keys.find(operation) is not None:
+            return
 
         def learn(journal: Journal) -> None:
             if operation.task is not None and self.method.needs_task_ids:
                 self._follow(operation.task)
+            known = len(self.labels)
+            answers = None if self.tally is None else answered(self, operation.x)
             new = self._admit(operation.x, operation.y, journal)
             extra = self._update(new)
             if self.average is not None:
@@ -402,6 +437,9 @@ class Learner:
             if (kept := self.method.remember(self.net, replace(new, extra=extra))) is not None:
                 self._offer(kept, self._rng("memory"), journal)
             self.step += 1
+            self.keys.add(operation, self.step, journal)
+            if self.tally is not None and answers is not None:
+                self.tally = self.tally.add(new.y.tolist(), answers, known)
 
         def close(journal: Journal) -> None:
             if isinstance(operation, Told):
@@ -493,16 +531,20 @@ class Learner:
     def _restorer(self) -> Callable[[], None]:
         """What puts back the parts of the present state that are neither in the net's weights nor in the memory."""
         labels, step, task, sample_template = len(self.labels), self.step, self.task, self.sample_template
-        magnitude = self.magnitude
+        magnitude, tally = self.magnitude, self.tally
 
         def restore() -> None:
             self.labels.forget_after(labels)
             self.step, self.task, self.sample_template, self.magnitude = step, task, sample_template, magnitude
-            self._answering = None
+            self._answering, self.tally = None, tally
             put_norms_back(self.net)
             self.net.eval()
 
         return restore
+
+
+def _checked(key: str | None) -> str | None:
+    return None if key is None else check_key(key)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ class Observed:
     x: Tensor
     y: list[Hashable]
     task: int | None
+    key: str | None = None  # what the caller calls it
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,7 @@ class Told:
     x: Tensor  # the question may have expired meanwhile
     y: list[Hashable]
     task: int | None
+    key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,8 @@ def to_bytes(operation: Operation) -> bytes:
         values["y"] = [encode(label) for label in operation.y]
     if isinstance(operation, Observed | Told):
         values["task"] = operation.task
+        if operation.key is not None:
+            values["key"] = operation.key
     if isinstance(operation, Told):
         values["ticket"] = operation.ticket
     return checkpoint.pack({"x": operation.x}, values)
@@ -57,4 +61,5 @@ def from_bytes(content: bytes) -> Operation:
     y = [decode(label) for label in values["y"]]
     if kind == Remembered.__name__:
         return Remembered(x, y)
-    return Observed(x, y, values["task"]) if kind == Observed.__name__ else Told(values["ticket"], x, y, values["task"])
+    how = y, values["task"], values.get("key")
+    return Observed(x, *how) if kind == Observed.__name__ else Told(values["ticket"], x, *how)

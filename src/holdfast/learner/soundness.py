@@ -94,6 +94,8 @@ def _flaws(learner: Learner) -> Iterator[str]:
         yield "a weight that is not finite, or too large to compute with"
     if (asked := learner.pending.flaw()) is not None:
         yield f"its open questions ({asked})"
+    if learner.tally is not None and (counted := learner.tally.flaw(len(learner.labels))) is not None:
+        yield f"the counts of its progress ({counted})"
 
 
 def _takes_its_features(learner: Learner) -> bool:

@@ -13,6 +13,7 @@ from holdfast.augment import Augment, crop_and_flip
 from holdfast.batch import Task
 from holdfast.errors import CheckpointError, InputError
 from holdfast.learner.labels import decode
+from holdfast.learner.progress import Tally
 from holdfast.learner.soundness import check_learner, check_optimizer, check_values
 from holdfast.memory import codecs
 from holdfast.memory.codecs import Codec
@@ -40,6 +41,11 @@ def pack(learner: Learner) -> tuple[dict[str, Tensor], Values]:
     if learner.average is not None:
         tensors |= _apart("average/", learner.average.net, learner.net)
         more["average"] = {"decay": learner.average.decay, "born": learner.average.born.tolist()}
+    if learner.tally is not None:
+        counted, more["progress"] = learner.tally.pack()
+        tensors |= counted
+    if len(learner.keys):
+        more["keys"] = learner.keys.pack()
     scalars: dict[str, Any] = {}
     for number, state in _optimizer_states(learner).items():
         for key, value in state.items():
@@ -102,6 +108,7 @@ def restored(
         pending=values["questions"]["room"],
         average=values["average"]["decay"] if "average" in values else 0.0,
         clip_samples=settings.get("clip_samples"),
+        progress=values["progress"]["window"] if "progress" in values else 0,
     )
     unpack(learner, tensors, values, [decode(label) for label in values["labels"]])
     check_learner(learner)
@@ -122,6 +129,9 @@ def unpack(learner: Learner, tensors: Mapping[str, Tensor], values: Values, labe
         raise CheckpointError("average does not fit the checkpoint: the answers of only one of the two are averaged")
     learner.labels.restore(labels)
     learner.step = values["step"]
+    if "progress" in values:
+        learner.tally = Tally.unpack(_under("progress/", tensors), values["progress"])
+    learner.keys.unpack(values.get("keys", []))
     learner.magnitude = values.get("magnitude", 0.0)
     if (sample := values["sample"]) is not None:
         learner.sample_template = torch.empty(0, *sample["shape"], dtype=_dtype(sample["type"]))

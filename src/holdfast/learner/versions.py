@@ -27,6 +27,7 @@ class MemoryChanges(Exception):
 class Version:
     """Its tensors stay as they are while somebody reads it. What does not learn is shared, not copied."""
 
+    step: int
     labels: list[Hashable]
     forgotten: frozenset[int]
     memory: Memory  # the one in use, until `keep_memory`
@@ -45,8 +46,9 @@ class Version:
         self.readers: set[object] = set()
 
     @torch.no_grad()
-    def take(self) -> None:
+    def take(self, step: int) -> None:
         """Becomes what the nets are now."""
+        self.step = step
         live, copies = self._tensors()
         for mine, its in zip(copies, live, strict=True):
             if mine.shape != its.shape:
@@ -98,13 +100,16 @@ class Versions:
 
     def __init__(self, live: Nets, labels: Labels, memory: Memory, optimizer: torch.optim.Optimizer) -> None:
         self._parts = live, labels, memory, optimizer
+        self.step = 0  # of the nets that change
         self._all: list[Version] = []
         self._latest: Version | None = None
         self._change: Change | None = None  # the latest is of the moment before it
         self._lock = threading.RLock()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Versions":
-        return Versions(*copy.deepcopy(self._parts, memo))
+        copied = Versions(*copy.deepcopy(self._parts, memo))
+        copied.step = self.step
+        return copied
 
     def read(self, work: Callable[[Version], Result], *, memory: bool = False) -> Result:
         """That of the last whole step; with `memory`, for answers that are made from the memory of that step."""
@@ -140,7 +145,7 @@ class Versions:
             free = [version for version in self._all if version is not self._latest and not version.readers]
             with inference(False):
                 version = free[0] if free else Version(*self._parts)
-                version.take()
+                version.take(self.step)
             kept = {version, self._latest, *free[:1]}
             self._all = [each for each in {*self._all, version} if each in kept or each.readers]
             self._latest, self._change = version, None
