@@ -31,7 +31,9 @@ def add_setting(command: argparse.ArgumentParser) -> None:
     add("--codec", metavar="NAME", help=codec)
     average = "answer by a moving average of the net with this decay, as 0.99 (default 0: by the net that learns)"
     add("--average", type=float, metavar="DECAY", help=average)
-    add("--net", metavar="NAME", help="slim-resnet18, small-cnn or mlp (default: what suits the samples)")
+    net = "slim-resnet18, small-cnn or mlp (default: what suits the samples), or a pretrained one: timm:NAME,"
+    more = "torchvision:NAME or file.py:factory, with options as in timm:NAME,frozen=but-last,size=96,weights=FILE"
+    add("--net", metavar="NAME", help=f"{net} {more}")
     add("--eval-every", type=int, metavar="K", help="evaluate every K updates (default 10)")
 
 
