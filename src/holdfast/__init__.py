@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         StepContext,
     )
     from holdfast.nets import Frozen, mlp, slim_resnet18, small_cnn
+    from holdfast.nets.pretrained import pretrained
 
 __version__ = "0.1.0"
 
@@ -83,6 +84,7 @@ __all__ = [
     "memory_summary",
     "mlp",
     "open",
+    "pretrained",
     "repair",
     "slim_resnet18",
     "small_cnn",
@@ -101,6 +103,7 @@ _MODULES = {
     "learner": ("Learner",),
     "memory": ("ClassBalanced", "Memory", "Reservoir"),
     "nets": ("Frozen", "mlp", "slim_resnet18", "small_cnn"),
+    "nets.pretrained": ("pretrained",),
     "durable.repairs": ("repair",),
     "durable.verification": ("verify",),
 }

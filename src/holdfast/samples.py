@@ -1,7 +1,8 @@
 """What may come as samples."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,18 @@ from torch import Tensor
 from holdfast.errors import BatchError
 from holdfast.modes import in_inference
 
-Samples = NDArray[np.generic] | Tensor
 
+@dataclass(frozen=True, slots=True)
+class Features:
+    """What a frozen encoder has made of samples, one row each: taken in their place by a learner that has it."""
+
+    values: NDArray[np.generic] | Tensor
+
+
+Samples = NDArray[np.generic] | Tensor | Features
+Equal = Callable[[Iterable[NDArray[Any]], Tensor], NDArray[np.int64]]  # which of the held are among the others
+
+ROUNDING = 1e-4  # of features, against their length
 FAR = 100  # times as large as all values so far: no measurement, but a mistake or a mark for a missing value
 TOO_FAR = (
     f"which is more than {FAR} times as large as any other so far: mend it or leave it out; "
@@ -45,6 +56,8 @@ def as_tensor(x: Samples, sample_template: Tensor | None, clip: float | None = N
             raise BatchError(f"x has type {x.dtype}; it must be uint8 or float")
         samples = x.detach().clone(memory_format=torch.contiguous_format)
     else:
+        if isinstance(x, Features):
+            raise BatchError("x has features; they are for learners with a frozen pretrained encoder")
         raise BatchError(f"x must be a numpy array or a tensor, not {type(x).__name__}")
     if samples.ndim < 2:
         raise BatchError(f"x has shape {tuple(samples.shape)}; it must be (samples, ...)")
@@ -123,6 +136,17 @@ def equal_to_any(held: Iterable[NDArray[Any]], samples: Tensor) -> NDArray[np.in
     """Which of those that are held equal one of the samples, byte for byte."""
     wanted = {_identity(sample) for sample in samples.cpu().numpy()}
     return np.array([place for place, sample in enumerate(held) if _identity(sample) in wanted], np.int64)
+
+
+def close_to_any(held: Iterable[NDArray[Any]], features: Tensor) -> NDArray[np.int64]:
+    """Which of those that are held are one of these features up to rounding, which depends on what came beside."""
+    wanted = features.flatten(1).double()
+    found = []
+    for place, each in enumerate(held):
+        distances = (wanted - torch.as_tensor(each).double().flatten()).norm(dim=1)
+        if bool((distances <= ROUNDING * wanted.norm(dim=1)).any()):
+            found.append(place)
+    return np.array(found, np.int64)
 
 
 def _identity(sample: NDArray[Any]) -> tuple[object, ...]:

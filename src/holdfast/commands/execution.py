@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from holdfast.commands.preparation import compute_features
 from holdfast.datasets.get import data_root
 from holdfast.errors import InputError
 from holdfast.loggers import Loggers
@@ -52,6 +53,7 @@ def do_missing(specs: Sequence[RunSpec], options: argparse.Namespace, console: C
     store.open()
     repeat = list(plans.ids) if options.fresh else plans.failed() if options.retry_failed else []
     _say_what_is_there(console, plans, repeat)
+    compute_features(plans.to_do(repeat), plans.sources, console)
     with loggers, Live(console, plans.to_do(repeat)) as live:
 
         def show(event: Event) -> None:

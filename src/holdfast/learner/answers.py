@@ -20,7 +20,7 @@ from holdfast.learner.versions import MemoryChanges, Version
 from holdfast.methods.base import Method, Scores
 from holdfast.modes import in_inference, no_autocast
 from holdfast.nets import CosineHead
-from holdfast.samples import Samples, as_tensor
+from holdfast.samples import Features, Samples
 
 if TYPE_CHECKING:
     from holdfast.learner import Learner
@@ -60,7 +60,7 @@ def scores(learner: Learner, x: Samples) -> tuple[Tensor, Sequence[Hashable]]:
 @in_inference(True)
 def _scores(learner: Learner, x: Samples) -> tuple[Tensor, Sequence[Hashable], int]:
     """Also the step that they are of."""
-    samples = as_tensor(x, learner.sample_template, learner.clip_samples)
+    samples = learner.as_samples(x)
 
     def answer(version: Version) -> tuple[Tensor, Sequence[Hashable], int]:
         seen = version.net.seen
@@ -99,7 +99,8 @@ def rejection_threshold(learner: Learner, accept: float) -> float:
         if held == 0:
             raise NothingLearned("the memory is empty: there is nothing to find a threshold from")
         parts = np.array_split(np.arange(held), math.ceil(held / CHUNK))
-        return [learner.similarity(learner.memory.at(part).x) for part in parts]
+        held_as = (lambda x: x) if learner.frozen_encoder is None else Features
+        return [learner.similarity(held_as(learner.memory.at(part).x)) for part in parts]
 
     return float(np.quantile(np.concatenate(learner.at_rest(similarities)), 1 - accept))
 

@@ -21,7 +21,7 @@ from holdfast.learner.finite import LARGEST, all_below, all_finite, has_numbers,
 from holdfast.learner.keys import Keys, check_key
 from holdfast.learner.labels import FORGOTTEN, Labels, encode
 from holdfast.learner.operations import Asked, Observed, Operation, Remembered, Told
-from holdfast.learner.parts import MakeOptimizer, check_clip, check_parts, optimizer_of
+from holdfast.learner.parts import MakeOptimizer, check_clip, check_holds_features, check_parts, optimizer_of
 from holdfast.learner.pending import Pending, Ticket
 from holdfast.learner.progress import Progress, answered, new_tally, seen_of
 from holdfast.learner.state import pack, restored
@@ -32,11 +32,22 @@ from holdfast.memory.class_index import Journal, Slots
 from holdfast.memory.codecs import Codec
 from holdfast.methods.base import Method, StepContext
 from holdfast.modes import inference, no_autocast
-from holdfast.nets import HEADS, Net, reliable_recipe
+from holdfast.nets import HEADS, Net, PretrainedEncoder, reliable_recipe
 from holdfast.nets.averages import Average
 from holdfast.nets.norms import put_norms_back
+from holdfast.nets.pretrained import features_of
 from holdfast.nets.structure import frozen, structure
-from holdfast.samples import Samples, as_tensor, check_fits, check_magnitude, is_number, magnitude
+from holdfast.samples import (
+    Features,
+    Samples,
+    as_tensor,
+    check_fits,
+    check_magnitude,
+    close_to_any,
+    equal_to_any,
+    is_number,
+    magnitude,
+)
 from holdfast.seeds import generator, torch_seeded
 from holdfast.storage import checkpoint, files
 from holdfast.storage.locks import refuse_files_of_a_learner
@@ -98,6 +109,10 @@ class Learner:
         self.task: Task | None = None  # followed only for methods that need task ids
         self.seed = whole("seed", seed)
         device = next(encoder.parameters(), torch.empty(0)).device
+        self.frozen_encoder = encoder if isinstance(encoder, PretrainedEncoder) and encoder.frozen is True else None
+        if self.frozen_encoder is not None:
+            check_holds_features(augment, self.memory)
+            encoder = nn.Flatten()  # the net begins with features
         self.net = Net(encoder, HEADS[method.head](self.seed).to(device)).eval()
         self.optimizer = optimizer_of([p for p in self.net.parameters() if p.requires_grad], lr, optimizer)
         self._augment = augment
@@ -141,17 +156,17 @@ class Learner:
         """
         with self._changes.turn:
             self._changes.mend()
-            samples = as_tensor(x, self.sample_template, self.clip_samples)
+            samples = self.as_samples(x)
             self._check_magnitude(samples)
             self._learn(Observed(samples, self._check_labels(y, samples), self._check_task(task), _checked(key)))
 
     def ask(self, x: Samples) -> Ticket:
         """Answers now, and keeps the samples until their labels are told."""
-        samples = as_tensor(x, self.sample_template, self.clip_samples)
+        samples = self.as_samples(x)
         if len(samples) == 0:
             raise BatchError("x is empty; a question needs at least one sample")
         try:
-            now = self.predict(samples)
+            now = self.predict(samples if self.frozen_encoder is None else Features(samples))
         except NothingLearned:
             now = [None] * len(samples)
         return Ticket(self._take(Asked(samples)), now)
@@ -165,7 +180,8 @@ class Learner:
                 return
             samples = self.pending[ticket]
             check_fits(samples, self.sample_template)  # the question may have come before the first batch
-            samples = as_tensor(samples, self.sample_template, self.clip_samples)  # or before there was a limit
+            if self.frozen_encoder is None:
+                samples = as_tensor(samples, self.sample_template, self.clip_samples)  # or before there was a limit
             self._check_magnitude(samples)
             labels = self._check_labels(y, samples)
             self._learn(Told(number, samples, labels, self._check_task(task), _checked(key)))
@@ -194,15 +210,19 @@ class Learner:
 
         What the net has learned from them cannot be taken out.
         """
-        samples = as_tensor(x, None)
-        if self.clip_samples is not None:  # what came before there was a limit is held as it came
+        samples = as_tensor(x, None) if self.frozen_encoder is None else self.as_samples(x)
+        if (
+            self.clip_samples is not None and self.frozen_encoder is None
+        ):  # what came before there was a limit is held as it came
             samples = torch.cat([samples, as_tensor(x, None, self.clip_samples)])
 
+        equal = equal_to_any if self.frozen_encoder is None else close_to_any
+
         def erase(journal: Journal) -> int:
-            return self._erase(self.memory.find(samples), journal)
+            return self._erase(self.memory.find(samples, equal), journal)
 
         def close(journal: Journal) -> None:
-            if not self.pending.remove_samples(samples, journal):
+            if not self.pending.remove_samples(samples, journal, equal):
                 check_fits(samples, self.sample_template)
 
         return self._change(None, erase, close)
@@ -215,9 +235,25 @@ class Learner:
             )
         with self._changes.turn:
             self._changes.mend()
-            samples = as_tensor(x, self.sample_template, self.clip_samples)
+            samples = self.as_samples(x)
             self._check_magnitude(samples)
             self._store(Remembered(samples, self._check_labels(y, samples)))
+
+    def features(self, x: Samples) -> Features:
+        """What the frozen encoder makes of samples. `observe`, `predict` and the others take it in their place."""
+        if self.frozen_encoder is None:
+            raise InputError("this learner has no frozen pretrained encoder, so it keeps no features apart")
+        return Features(self.as_samples(x))
+
+    def as_samples(self, x: Samples) -> Tensor:
+        """What the net takes: the samples themselves or, with a frozen encoder, their features."""
+        if self.frozen_encoder is None:
+            return as_tensor(x, self.sample_template, self.clip_samples)
+        if not isinstance(x, Features):
+            raw = as_tensor(x, None, self.clip_samples)
+            with inference(False), no_autocast(self.device):
+                x = Features(features_of(self.frozen_encoder, raw))
+        return as_tensor(x.values, self.sample_template)
 
     def predict(self, x: Samples, *, reject: float | None = None) -> list[Hashable]:
         """The most probable label of each sample. Changes nothing, and does not wait for a step that is under way.
@@ -267,6 +303,7 @@ class Learner:
         encoder, augment = self.net.encoder.module, self._augment
         settings = {
             "net": reliable_recipe(encoder),
+            **self._reference(encoder),
             "structure": structure(encoder),
             "frozen": frozen(encoder),
             "classes": self._classes,
@@ -276,6 +313,11 @@ class Learner:
         tensors, values = pack(self)
         labels = [encode(label) for label in self.labels]
         return checkpoint.pack(tensors, {**values, "labels": labels, "settings": settings, **more})
+
+    def _reference(self, encoder: nn.Module) -> dict[str, Any]:
+        """By which a pretrained encoder is known again."""
+        whole = self.frozen_encoder or encoder
+        return {"pretrained": whole.reference} if isinstance(whole, PretrainedEncoder) else {}
 
     @classmethod
     def load(

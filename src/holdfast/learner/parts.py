@@ -8,6 +8,7 @@ from torch import nn
 
 from holdfast.arguments import LEARNING_RATES, Range, real
 from holdfast.errors import InputError, UnknownName
+from holdfast.memory import Memory
 from holdfast.methods.base import Method
 from holdfast.nets import HEADS
 
@@ -27,6 +28,15 @@ def check_parts(encoder: object, method: object, augment: object, *, optional: b
         raise UnknownName("head", method.head, HEADS)
     if augment is not None and not callable(augment):
         raise InputError(f"augment must be a function of a batch and a generator, not {_described(augment)}")
+
+
+def check_holds_features(augment: object, memory: Memory) -> None:
+    """Of learners with a frozen pretrained encoder."""
+    instead = "pretrained(..., frozen=False) or Frozen(...) keep the samples themselves"
+    if augment is not None:
+        raise InputError(f"a frozen encoder's features cannot be augmented: {instead}")
+    if memory.codec is not None:
+        raise InputError(f"a frozen encoder's features cannot be held as {memory.codec.name}: {instead}")
 
 
 def check_clip(clip_samples: object) -> float | None:

@@ -11,7 +11,7 @@ from torch import Tensor
 from holdfast.arguments import COUNTED, Range, whole
 from holdfast.errors import InputError, TicketError
 from holdfast.memory.class_index import Journal
-from holdfast.samples import equal_to_any, is_number
+from holdfast.samples import Equal, equal_to_any, is_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +65,11 @@ class Pending:
             journal.on_undo(partial(self._put_back, ticket, self._open[ticket]))
             del self._open[ticket]
 
-    def remove_samples(self, samples: Tensor, journal: Journal) -> int:
+    def remove_samples(self, samples: Tensor, journal: Journal, equal: Equal = equal_to_any) -> int:
         """Pending about any of these samples. Returns how many there were."""
         before = self._open
         journal.on_undo(partial(setattr, self, "_open", before))
-        left = ((number, x) for number, x in before.items() if not len(equal_to_any(x.numpy(), samples)))
+        left = ((number, x) for number, x in before.items() if not len(equal(x.numpy(), samples)))
         self._open = OrderedDict(left)
         return len(before) - len(self._open)
 

@@ -21,6 +21,7 @@ from holdfast.methods import METHODS, Method
 from holdfast.methods.options import read, written
 from holdfast.modes import in_inference
 from holdfast.nets import Net, built_in
+from holdfast.nets.pretrained import found, is_frozen
 from holdfast.nets.structure import check_structure
 from holdfast.samples import is_dense
 
@@ -91,9 +92,11 @@ def restored(
     check_values(values)
     settings = values["settings"]
     method = _built_in_method(values["method"]) if method is None else method
+    if (reference := settings.get("pretrained")) is not None:
+        encoder = found(reference, encoder)
     if encoder is None:
         encoder = built_in(settings["net"], _under("net/encoder.module.", tensors), settings.get("frozen", ()))
-    elif (there := settings.get("structure")) is not None:
+    elif (there := settings.get("structure")) is not None and not is_frozen(encoder):
         check_structure(encoder, there, settings["frozen"])
     memory = {key: values["memory"][key] for key in ("capacity", "nbytes")}
     memory["codec"] = codec or _built_in_codec(values["memory"].get("codec"))

@@ -19,7 +19,7 @@ from holdfast.memory.class_index import Array, ClassIndex, Journal, Slots
 from holdfast.memory.codecs import Codec
 from holdfast.memory.encoded import EncodedBatch, Encoding, fingerprint
 from holdfast.memory.thinning import Thinning
-from holdfast.samples import equal_to_any, is_number
+from holdfast.samples import Equal, equal_to_any, is_number
 
 OWN_COLUMNS = ("x", "y", "arrival", "fingerprint")
 _REPLACED_BY_GROWTH = ("capacity", "_counts", "_columns", "_index")
@@ -161,12 +161,12 @@ class Memory(ABC):
         if not left:
             journal.set(self._threshold, 0, 1)
 
-    def find(self, samples: Tensor) -> Slots:
+    def find(self, samples: Tensor, equal: Equal = equal_to_any) -> Slots:
         """The slots that hold one of these samples, as they came."""
         if self._encoding is not None:
             wanted = [fingerprint(sample) for sample in samples.cpu().numpy()]
             return np.flatnonzero(np.isin(self._columns["fingerprint"][: len(self)], wanted))
-        return equal_to_any(self._columns["x"][: len(self)] if self._columns else [], samples)
+        return equal(self._columns["x"][: len(self)] if self._columns else [], samples)
 
     @property
     def arrivals(self) -> NDArray[np.int64]:

@@ -1,7 +1,6 @@
 """The methods by the names they have on the command line."""
 
 import dataclasses
-import hashlib
 from collections.abc import Mapping
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -18,9 +17,10 @@ from holdfast.methods.holdfast import Holdfast
 from holdfast.methods.icarl import ICaRL
 from holdfast.methods.iid import IID, IIDOffline, IIDPlusPlus
 from holdfast.methods.mir import MIR
-from holdfast.methods.own import file_of, find_in
+from holdfast.methods.own import find_in
 from holdfast.methods.scr import SCR
 from holdfast.methods.ssil import SSIL
+from holdfast.user_files import file_of, identity
 
 __all__ = [
     "AGEM",
@@ -81,12 +81,6 @@ def find(name: str) -> type[Method]:
     if name not in METHODS:
         raise UnknownName("method", name, METHODS)
     return METHODS[name]
-
-
-def identity(name: str) -> str:
-    """A method of the user's is what its file says, not where the file lies."""
-    file = file_of(name)
-    return name if file is None else hashlib.sha256(file.read_bytes()).hexdigest() + ":" + name.rpartition(":")[2]
 
 
 def make(name: str, options: Mapping[str, str] | None = None) -> Method:

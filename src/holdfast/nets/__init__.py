@@ -20,6 +20,7 @@ from holdfast.nets.net import (
     slim_resnet18,
     small_cnn,
 )
+from holdfast.nets.pretrained import PretrainedEncoder
 
 __all__ = [
     "HEADS",
@@ -30,6 +31,7 @@ __all__ = [
     "Head",
     "LinearHead",
     "Net",
+    "PretrainedEncoder",
     "ProjectionHead",
     "as_shape",
     "built_in",

@@ -2,10 +2,11 @@
 
 import dataclasses
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from typing import Any
 
 import torch
+from torch import nn
 
 from holdfast import methods
 from holdfast.arguments import bytes_of
@@ -18,8 +19,8 @@ from holdfast.measure.probes import PROBES
 from holdfast.memory import Memory, codecs, raw_bytes
 from holdfast.memory.encoded import Encoding
 from holdfast.methods import FineTuning, Method
-from holdfast.nets import NETS, default_net
-from holdfast.runs import identity
+from holdfast.nets import NETS, default_net, pretrained
+from holdfast.runs import features, identity
 from holdfast.runs.spec import RunSpec
 from holdfast.streams import Source, Stream
 
@@ -35,7 +36,8 @@ class Plan:
 
     @property
     def run_id(self) -> str:
-        return identity.run_id(self.spec, self.source, self.method, self.net)
+        net = self.pretrained
+        return identity.run_id(self.spec, self.source, self.method, self.net if net is None else net.identity)
 
     def enter(self, task: int, learner: Learner, stream: Stream) -> None:
         """Makes a learner what it is to be in a task of the stream."""
@@ -44,13 +46,24 @@ class Plan:
             learner.method = dataclasses.replace(learner.method, replay=task * int(self.source.options["batch"]))
             learner.memory.drawn_below = stream.classes_before[task]
 
+    @property
+    def pretrained(self) -> pretrained.Name | None:
+        return pretrained.parse(self.net) if pretrained.is_pretrained(self.net) else None
+
+    @cached_property
+    def encoded(self) -> tuple[Source, nn.Module | None]:
+        """What the learner is given and, if these are the features of a frozen encoder, what stands for it."""
+        if (net := self.pretrained) is None or net.frozen is not True:
+            return self.source, None
+        return features.encoded(self.source, net)
+
     def stream(self) -> Stream:
-        return self.source.stream(self.spec.seed, self.method.iid_batches, self.method.epochs)
+        return self.encoded[0].stream(self.spec.seed, self.method.iid_batches, self.method.epochs)
 
     def learner(self, device: str = "cpu") -> Learner:
         spec, dataset = self.spec, self.source.dataset
         return Learner(
-            NETS[self.net](dataset.sample_shape, seed=spec.seed).to(device),
+            self._encoder().to(device),
             self.method,
             memory=self.memory(),
             **self._optimizer(),
@@ -59,6 +72,11 @@ class Plan:
             classes=len(dataset.classes),
             average=spec.average,
         )
+
+    def _encoder(self) -> nn.Module:
+        if self.pretrained is not None:
+            return self.encoded[1] or pretrained.pretrained(self.net)
+        return NETS[self.net](self.source.dataset.sample_shape, seed=self.spec.seed)
 
     def _optimizer(self) -> dict[str, Any]:
         """The learner's own SGD has no momentum."""
@@ -85,9 +103,13 @@ def plan(spec: RunSpec, source: Source) -> Plan:
         raise InputError(f"{spec.method} is told the task, but {spec.stream} has no tasks; give it a stream that has")
     shape = source.dataset.sample_shape
     net = spec.net or default_net(shape)
-    if net not in NETS:
-        raise UnknownName("net", net, NETS)
-    _try(net, shape)
+    if not pretrained.is_pretrained(net):
+        if net not in NETS:
+            raise UnknownName("net", net, [*NETS, pretrained.FORMS])
+        _try(net, shape)
+    elif pretrained.parse(net).frozen is True and (spec.augment or spec.codec):
+        said = "--augment" if spec.augment else f"--codec {spec.codec}"
+        raise InputError(f"{said} is for images, and the memory holds features of {net}; frozen=false keeps images")
     start = methods.make(*methods.parse(spec.start)) if spec.start else method
     if start is not method and (not source.has_tasks or start.head != method.head):
         raise InputError(f"--start {spec.start}: it takes a stream with tasks, and a method with the same head")

@@ -116,7 +116,8 @@ class RunSpec:
         later=True,
     )
     net: str | None = chosen(
-        "slim-resnet18, small-cnn or mlp (default: what suits the samples)",
+        "slim-resnet18, small-cnn or mlp (default: what suits the samples), or a pretrained one: timm:NAME, "
+        "torchvision:NAME or file.py:factory, with options as in timm:NAME,frozen=but-last,size=96,weights=FILE",
         default=None,
         metavar="NAME",
         affects="macs",
