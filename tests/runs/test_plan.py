@@ -100,3 +100,13 @@ def test_a_common_start_takes_methods_that_keep_the_same_beside_samples(
         id_of(RunSpec(stream=npz, method=method, start=start), tmp_path)
     for fine in ("der++-ace", "fine-tuning"):
         assert id_of(RunSpec(stream=npz, method="der", start=fine), tmp_path)
+
+
+def test_no_part_of_a_rotating_evaluation_is_without_samples_of_a_class(npz: str, tmp_path: Path) -> None:
+    data = source(npz, tmp_path)
+    fewest = int(np.bincount(data.dataset.test_y).min())
+    plan(RunSpec(stream=npz, method="er", eval_mode=f"rotating:{fewest}"), data)
+    with pytest.raises(
+        InputError, match=f"has {fewest} test samples, too few for so many parts; take rotating:{fewest}"
+    ):
+        plan(RunSpec(stream=npz, method="er", eval_mode=f"rotating:{fewest + 1}"), data)

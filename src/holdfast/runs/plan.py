@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -123,7 +124,21 @@ def plan(spec: RunSpec, source: Source) -> Plan:
         raise InputError(f"--augment crops and flips images; the samples of {spec.stream} have shape {shape}")
     if (codec := codecs.find(spec.codec)) is not None:
         Encoding(codec, shape, source.dataset.train_x.dtype)  # or an error
-    return Plan(spec, source, method, start, net, Schedule.parse(spec.eval_every, spec.eval_mode))
+    schedule = Schedule.parse(spec.eval_every, spec.eval_mode)
+    _check_slices(schedule, source)
+    return Plan(spec, source, method, start, net, schedule)
+
+
+def _check_slices(schedule: Schedule, source: Source) -> None:
+    """Every slice needs a sample of every class, or there is an evaluation of nothing."""
+    counts = np.bincount(source.dataset.test_y, minlength=len(source.dataset.classes))
+    fewest = int(counts.argmin())
+    if schedule.slices > max(1, counts[fewest]):
+        name = source.dataset.classes[fewest]
+        raise InputError(
+            f"--eval rotating:{schedule.slices}: class {name!r} has {counts[fewest]} test samples, too few for so many "
+            f"parts; take rotating:{max(1, counts[fewest])} or exact"
+        )
 
 
 def _check_stored(spec: RunSpec, start: Method, method: Method) -> None:
