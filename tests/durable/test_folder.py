@@ -14,7 +14,7 @@ import torch
 
 import holdfast
 from holdfast import ERACE, Learner, mlp
-from holdfast.durable import DurableLearner
+from holdfast.durable import DurableLearner, durable, log, log_v1
 from holdfast.errors import CheckpointError, InputError, InUse, WriteError
 from holdfast.storage import checkpoint
 
@@ -321,3 +321,75 @@ def test_the_callers_default_type_changes_nothing(home: Path) -> None:
         torch.set_default_dtype(torch.float32)
     assert found == right
     learner.close()
+
+
+def only_log_of(folder: Path) -> Path:
+    (file,) = folder.glob("log.*")
+    return file
+
+
+@pytest.mark.parametrize("tail", [b"", b"garbage" * 100, log.MARK * 100])
+@pytest.mark.parametrize("closed", [True, False])
+def test_a_log_of_any_length_is_refused_without_reading_it_all(home: Path, tail: bytes, closed: bool) -> None:
+    learner = opened(home)
+    for x, y in BATCHES[:3]:
+        learner.observe(x, y)
+    if closed:
+        learner.close()
+    del learner
+    file = only_log_of(home)
+    whole = file.stat().st_size
+    with file.open("ab") as grown:
+        grown.write(tail)
+    os.truncate(file, 2**40)  # sparse
+    with pytest.raises(CheckpointError, match=f"is damaged at byte {whole}: it has more than the"):
+        opened(home)
+    (problem,) = holdfast.verify(home).problems
+    assert problem.offset == whole
+    os.truncate(file, log.MOST_BYTES + 1)
+    assert holdfast.repair(home, yes=True).kept == 3
+    assert opened(home).state_hash() == hash_after(3)
+
+
+def test_what_looks_like_entries_of_the_first_version_all_along_is_looked_at_a_few_times(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    like_entries = b"".join(
+        log_v1.FRAME.pack(log_v1.MARK, 10_000 * 36 - 36 * i, 0, bytes(16)) for i in range(1, 10_000)
+    )
+    hashed = [0]
+
+    def counting(content: bytes, safe: int) -> bytes:
+        hashed[0] += len(content)
+        return b""
+
+    monkeypatch.setattr(log_v1, "_checksum", counting)
+    assert not log_v1.examined(like_entries).entries
+    assert hashed[0] <= 5 * len(like_entries)
+
+
+def test_the_log_of_questions_alone_is_bounded_and_none_is_lost(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log, "FULL", 10_000)
+    learner = opened(home)
+    learner.observe(*BATCHES[0])
+    for number in range(100):
+        assert learner.ask(BATCHES[number % 6][0]).number == number
+        assert only_log_of(home).stat().st_size < 11_000
+    there = learner.state_hash()
+    del learner  # as if it was killed
+    assert opened(home).state_hash() == there
+
+
+def test_what_is_too_large_for_the_log_is_written_with_the_learner(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(durable, "LARGEST_ENTRY", 2000)
+    learner, plain = opened(home), Learner(mlp((3,), width=8), ERACE(), memory=20)
+    x, y = np.tile(BATCHES[0][0], (50, 1)), BATCHES[0][1] * 50
+    for each in (learner, plain):
+        each.observe(*BATCHES[1])
+        ticket = each.ask(x)
+        each.observe(x, y)
+        each.tell(ticket, y)
+        each.ask(x)
+    assert only_log_of(home).stat().st_size == log.HEAD.size
+    del learner  # as if it was killed
+    assert opened(home).state_hash() == plain.state_hash()

@@ -14,6 +14,7 @@ from holdfast.arguments import Range, real, whole
 from holdfast.augment import Augment
 from holdfast.durable import backups
 from holdfast.durable.folder import Folder, LogHasEnded
+from holdfast.durable.log import LARGEST_ENTRY
 from holdfast.durable.snapshot import LEARNER
 from holdfast.errors import CheckpointError, InputError, LabelError, OtherBits
 from holdfast.learner import Learner, operations
@@ -160,16 +161,24 @@ class DurableLearner(Learner):
     def _take(self, question: operations.Asked) -> int:
         if self._folder is None:
             return super()._take(question)
+        if question.x.nbytes > LARGEST_ENTRY // 2:
+            return self._take_with_all(question)
         while True:
-            if self._folder.needs_checkpoint:  # a log that is only full is the next change's business: nobody waits
+            if self._folder.needs_checkpoint:  # one of many entries is the next change's business: nobody waits
                 self.checkpoint()
             try:
                 return super()._take(question)
-            except LogHasEnded:  # meanwhile, with a change that failed
+            except LogHasEnded:  # meanwhile, full or with a change that failed
                 continue
             except BaseException:
                 self._go_back()
                 raise
+
+    def _take_with_all(self, question: operations.Asked) -> int:
+        """A question too large for the log: the learner is written as a whole."""
+        numbers: list[int] = []
+        self._change(None, nothing, lambda journal: numbers.append(self.pending.add(question.x, journal)))
+        return numbers[0]
 
     def _go_back(self) -> None:
         assert self._folder is not None
@@ -205,9 +214,11 @@ class DurableLearner(Learner):
     def _commit(self, operation: operations.Operation | None, journal: Journal) -> None:
         if self._folder is None:
             return
-        if isinstance(operation, operations.Asked) or (operation is not None and self._folder.takes_entries):
-            self._folder.keep(operations.to_bytes(operation), journal)
-        else:  # nothing on the disk may know any more of what was erased
+        entry = b"" if operation is None else operations.to_bytes(operation)
+        in_log = self._folder.takes_entries and 0 < len(entry) <= LARGEST_ENTRY
+        if in_log or isinstance(operation, operations.Asked):
+            self._folder.keep(entry, journal)
+        else:  # too large for the log; or nothing on the disk may know any more of what was erased
             journal.on_undo(self._folder.disown)
             self._folder.checkpoint(self._in_folder)
 

@@ -15,7 +15,6 @@ from holdfast.storage import checkpoint, files
 from holdfast.storage.locks import FolderLock
 
 FIRST_LOG = "log.1"
-LOG_BYTES = 2**26
 
 Serialized = Callable[..., bytes]  # the learner, with these values in its manifest
 
@@ -68,8 +67,8 @@ class Folder:
 
     @property
     def takes_entries(self) -> bool:
-        """Whether the log is the one that a reader would find, and sound."""
-        return self._log is not None and not self._log.failed and not self._ahead
+        """Whether the log is the one that a reader would find, and sound, and not full."""
+        return self._log is not None and not self._log.failed and not self._ahead and self._log.size < log.FULL
 
     @property
     def is_ahead(self) -> bool:
@@ -78,10 +77,10 @@ class Folder:
 
     @property
     def wants_checkpoint(self) -> bool:
-        """The log is full, or what is on the disk does not tell the truth, which a new one mends."""
+        """Whether the log is long, or what is on the disk does not tell the truth, which a new one mends."""
         if self._log is None:
             return False
-        return self._kept >= self._checkpoint_every or self._log.size >= LOG_BYTES or self.needs_checkpoint
+        return self._kept >= self._checkpoint_every or self.needs_checkpoint
 
     def read(self) -> tuple[dict[str, Any], checkpoint.Manifest, list[bytes]]:
         """The learner as it was written, and the entries of the log since then."""

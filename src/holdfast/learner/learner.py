@@ -40,6 +40,7 @@ from holdfast.storage import checkpoint, files
 from holdfast.storage.locks import refuse_files_of_a_learner
 
 MANY_FAILURES = 3  # in a row
+LARGEST_VALUE = torch.finfo(torch.float32).max  # of a sample
 
 
 class Learner:
@@ -166,7 +167,7 @@ class Learner:
 
         What the net has learned from them cannot be taken out.
         """
-        samples = as_tensor(x, None)
+        samples = as_tensor(x, None, None if self.clip_samples is None else LARGEST_VALUE)
         if self.clip_samples is not None:  # what came before there was a limit is held as it came
             samples = torch.cat([samples, as_tensor(x, None, self.clip_samples)])
 
