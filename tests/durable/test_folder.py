@@ -1,5 +1,6 @@
 """Whatever its user does to the folder: the lock holds or the learner refuses, and no file of others is touched."""
 
+import errno
 import os
 import shutil
 import subprocess
@@ -393,3 +394,67 @@ def test_what_is_too_large_for_the_log_is_written_with_the_learner(home: Path, m
     assert only_log_of(home).stat().st_size == log.HEAD.size
     del learner  # as if it was killed
     assert opened(home).state_hash() == plain.state_hash()
+
+
+def files_of(folder: Path) -> dict[str, tuple[bytes, int]]:
+    return {file.name: (file.read_bytes(), file.stat().st_mtime_ns) for file in folder.iterdir()}
+
+
+@pytest.mark.parametrize("how", ["in use", "killed", "closed", "a backup"])
+def test_it_can_be_read_without_writing_or_locking(home: Path, how: str) -> None:
+    learner = opened(home)
+    for x, y in BATCHES[:3]:
+        learner.observe(x, y)
+    x, folder = BATCHES[0][0], home
+    there, answers = learner.state_hash(), learner.predict(x)
+    if how == "a backup":
+        folder = home.with_name("backup")
+        learner.backup(folder)
+    elif how == "closed":
+        learner.close()
+    elif how == "killed":
+        del learner
+    before = files_of(folder)
+    reader = holdfast.open(folder, read_only=True)
+    assert reader.state_hash() == there and reader.step == 3
+    assert reader.predict(x) == answers
+    for change in (
+        lambda: reader.observe(*BATCHES[3]),
+        lambda: reader.ask(x),
+        lambda: reader.remember(*BATCHES[3]),
+        lambda: reader.forget("k0"),
+        lambda: reader.forget_samples(x),
+    ):
+        with pytest.raises(WriteError, match="was opened with read_only: it answers, but learns nothing"):
+            change()
+    reader.checkpoint()
+    reader.close()
+    assert reader.state_hash() == there and files_of(folder) == before
+    if how != "in use":
+        assert opened(folder).state_hash() == there  # nobody has it
+
+
+def test_what_cannot_be_opened_to_read(home: Path) -> None:
+    with pytest.raises(InputError, match="there is no learner in"):
+        holdfast.open(home, mlp((3,)), ERACE(), read_only=True)
+    assert not home.exists()
+    opened(home).close()
+    with pytest.raises(InputError, match="not for read_only"):
+        holdfast.open(home, read_only=True, sync_every=1)
+    with pytest.raises(CheckpointError, match="seed does not fit"):
+        holdfast.open(home, read_only=True, seed=5)
+
+
+def test_on_a_full_disk_it_says_how_it_can_be_read(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    learner = opened(home)
+    learner.observe(*BATCHES[0])
+    there = learner.state_hash()
+    del learner  # as if it was killed
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(WriteError, match=r"No space left on device; holdfast.open\(folder, read_only=True\) answers"):
+        opened(home)
+    assert holdfast.open(home, read_only=True).state_hash() == there

@@ -15,8 +15,8 @@ from holdfast.augment import Augment
 from holdfast.durable import backups
 from holdfast.durable.folder import Folder, LogHasEnded
 from holdfast.durable.log import LARGEST_ENTRY
-from holdfast.durable.snapshot import LEARNER
-from holdfast.errors import CheckpointError, InputError, LabelError, OtherBits
+from holdfast.durable.snapshot import LEARNER, Snapshot, take
+from holdfast.errors import CheckpointError, InputError, LabelError, OtherBits, WriteError
 from holdfast.learner import Learner, operations
 from holdfast.learner.labels import encode
 from holdfast.learner.parts import MakeOptimizer, check_clip, check_optimizer, check_parts
@@ -27,6 +27,7 @@ from holdfast.memory.class_index import Journal
 from holdfast.methods.base import Method
 from holdfast.storage import checkpoint
 
+CHECKPOINT_EVERY = 1000
 DAY = 86_400
 
 
@@ -35,8 +36,9 @@ def open(
     encoder: nn.Module | None = None,
     method: Method | None = None,
     *,
+    read_only: bool = False,
     sync_every: float = 0.0,
-    checkpoint_every: int = 1000,
+    checkpoint_every: int = CHECKPOINT_EVERY,
     memory: int | str | Memory | None = None,
     lr: float | None = None,
     optimizer: MakeOptimizer | None = None,
@@ -54,7 +56,12 @@ def open(
     whole and the log of changes starts anew: recovering repeats at most so many. What is not built in (an encoder or
     method of your own, a memory with a codec of your own) is passed each time; other settings are known to the folder,
     and have to fit if given, except `clip_samples`, which holds from now on.
+
+    With `read_only` nothing is written and nothing locked: the learner answers as it was acknowledged last, on a full
+    or read-only disk, from a backup, or beside the process that has it, and refuses every change.
     """
+    if read_only and (sync_every or checkpoint_every != CHECKPOINT_EVERY):
+        raise InputError("sync_every and checkpoint_every are for a learner that may change, not for read_only")
     sync_every = real("sync_every", sync_every, Range(least=0, most=DAY))
     checkpoint_every = whole("checkpoint_every", checkpoint_every, Range(least=1))
     check_parts(encoder, method, augment, optional=True)
@@ -63,6 +70,11 @@ def open(
     given = {"memory": memory, "lr": lr, "seed": seed, "classes": classes, "pending": pending}
     given["average"] = average
     settings: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+
+    parts: dict[str, Any] = {"encoder": encoder, "method": method, "optimizer": optimizer, "augment": augment}
+    parts["codec"] = memory.codec if isinstance(memory, Memory) else None
+    if read_only:
+        return _to_read(Path(path), parts, settings, clip_samples)
 
     def new() -> DurableLearner:
         if encoder is None or method is None:
@@ -79,8 +91,6 @@ def open(
             learner = fresh or new()
             folder.checkpoint(learner._in_folder)
         else:
-            parts: dict[str, Any] = {"encoder": encoder, "method": method, "optimizer": optimizer, "augment": augment}
-            parts["codec"] = memory.codec if isinstance(memory, Memory) else None
             learner = _recovered(folder, parts, settings, clip_samples)
     except BaseException:
         folder.abandon()
@@ -97,6 +107,7 @@ class DurableLearner(Learner):
 
     _folder: Folder | None = None  # none while the operations of an earlier process are repeated
     _written_at = 0  # the step of the last whole copy
+    _read_from: Path | None = None  # the folder, if it was opened to be read only
 
     def checkpoint(self) -> None:
         """Writes the learner as it is; the log of changes starts anew."""
@@ -146,6 +157,7 @@ class DurableLearner(Learner):
         work: Callable[[Journal], Result],
         close: Callable[[Journal], object] = nothing,
     ) -> Result:
+        self._refuse_if_read_only()
         if self._folder is None:
             return super()._change(operation, work, close)
         with self._changes.turn:
@@ -159,6 +171,7 @@ class DurableLearner(Learner):
                 raise
 
     def _take(self, question: operations.Asked) -> int:
+        self._refuse_if_read_only()
         if self._folder is None:
             return super()._take(question)
         if question.x.nbytes > LARGEST_ENTRY // 2:
@@ -173,6 +186,12 @@ class DurableLearner(Learner):
             except BaseException:
                 self._go_back()
                 raise
+
+    def _refuse_if_read_only(self) -> None:
+        if self._read_from is not None:
+            raise WriteError(
+                f"the learner in {self._read_from} was opened with read_only: it answers, but learns nothing"
+            )
 
     def _take_with_all(self, question: operations.Asked) -> int:
         """A question too large for the log: the learner is written as a whole."""
@@ -226,23 +245,43 @@ class DurableLearner(Learner):
 def _recovered(
     folder: Folder, parts: dict[str, Any], settings: dict[str, Any], clip_samples: float | None
 ) -> DurableLearner:
-    tensors, manifest, entries = folder.read()
-    with checkpoint.distrust(folder.learner_file):
-        learner = restored(DurableLearner, tensors, manifest, **parts)
-        moved = machine.differences(learner._conditions(), manifest.get("conditions", {}))
-    _check_fit(learner, settings)
-    if entries and moved:
-        note = "what is repeated from it may differ in its last bits"
-        warnings.warn(f"the log in {folder.path} was written elsewhere ({moved}): {note}", OtherBits, stacklevel=3)
-    with checkpoint.distrust(f"the log in {folder.path}"):
-        learner._written_at = learner.step
-        for entry in entries:
-            learner.repeat(operations.from_bytes(entry))
+    found = folder.read()
+    learner, moved = _repeated(found, parts, settings)
     changed = clip_samples is not None and clip_samples != learner.clip_samples
     if changed:
         learner.clip_samples = clip_samples
-    folder.go_on(learner._in_folder, anew=bool(entries or moved or changed))
+    try:
+        folder.go_on(learner._in_folder, anew=bool(found.reading.entries or moved or changed))
+    except WriteError as error:
+        raise WriteError(f"{error}; holdfast.open(folder, read_only=True) answers without writing") from error
     return learner
+
+
+def _to_read(
+    folder: Path, parts: dict[str, Any], settings: dict[str, Any], clip_samples: float | None
+) -> DurableLearner:
+    learner, _ = _repeated(take(folder), parts, settings)
+    if clip_samples is not None:
+        learner.clip_samples = clip_samples
+    learner._read_from = folder
+    return learner
+
+
+def _repeated(found: Snapshot, parts: dict[str, Any], settings: dict[str, Any]) -> tuple[DurableLearner, str]:
+    """The learner of a checkpoint and its log, and what is different where they were written."""
+    entries = found.reading.sound(found.log_file)
+    with checkpoint.distrust(found.folder / LEARNER):
+        learner = restored(DurableLearner, found.tensors, found.manifest, **parts)
+        moved = machine.differences(learner._conditions(), found.manifest.get("conditions", {}))
+    _check_fit(learner, settings)
+    if entries and moved:
+        note = "what is repeated from it may differ in its last bits"
+        warnings.warn(f"the log in {found.folder} was written elsewhere ({moved}): {note}", OtherBits, stacklevel=4)
+    with checkpoint.distrust(f"the log in {found.folder}"):
+        learner._written_at = learner.step
+        for entry in entries:
+            learner.repeat(operations.from_bytes(entry))
+    return learner, moved
 
 
 def _check_fit(learner: Learner, settings: dict[str, Any]) -> None:

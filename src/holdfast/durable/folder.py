@@ -5,13 +5,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from holdfast.durable import log
-from holdfast.durable.snapshot import LEARNER, LOG, Place, is_left_behind, stamp, take
+from holdfast.durable.snapshot import LEARNER, LOG, Place, Snapshot, is_left_behind, stamp, take
 from holdfast.errors import CheckpointError, InputError, WriteError
 from holdfast.memory.class_index import Journal
-from holdfast.storage import checkpoint, files
+from holdfast.storage import files
 from holdfast.storage.locks import FolderLock
 
 FIRST_LOG = "log.1"
@@ -82,13 +81,13 @@ class Folder:
             return False
         return self._kept >= self._checkpoint_every or self.needs_checkpoint
 
-    def read(self) -> tuple[dict[str, Any], checkpoint.Manifest, list[bytes]]:
-        """The learner as it was written, and the entries of the log since then."""
+    def read(self) -> Snapshot:
+        """The learner as it was written, and the log since then."""
         found = take(self.path)
         self._place = found.place
         if self._place.identity is not None:
             self._id = self._place.identity.learner
-        return found.tensors, found.manifest, found.reading.sound(found.log_file)
+        return found
 
     def go_on(self, serialized: Serialized, *, anew: bool) -> None:
         """Opens the log again if nothing is in it; otherwise nobody knows what follows its last whole entry."""
