@@ -37,15 +37,15 @@ def as_tensor(x: Samples, sample_template: Tensor | None, clip: float | None = N
     """`x` as a tensor of our own (the caller may reuse theirs), or a BatchError that says what is wrong.
 
     The same values have the same form in it, however they were laid out: kernels round by the layout.
-    `like`: an empty batch of the shape and type that are expected, if any are. `clip`: float values beyond it, on
-    either side, become it.
+    `sample_template`: an empty batch of the shape and type that are expected, if any are. `clip`: float values beyond
+    it, on either side, become it.
     """
     if isinstance(x, np.ndarray):
         if x.dtype.kind not in "fu" or (x.dtype.kind == "u" and x.dtype != np.uint8):
             raise BatchError(f"x has type {x.dtype}; it must be uint8 or float")
         if is_masked(x):
             raise BatchError("x has masked values; fill them, x.filled(...), or leave these samples out")
-        with np.errstate(over="ignore"):  # what does not fit becomes infinite and is refused below
+        with np.errstate(over="ignore"):  # what does not fit becomes infinite, and is clipped or refused below
             samples = torch.from_numpy(
                 x.astype(np.float32 if x.dtype.kind == "f" else np.uint8, order="C", subok=False)
             )
@@ -63,12 +63,17 @@ def as_tensor(x: Samples, sample_template: Tensor | None, clip: float | None = N
         raise BatchError(f"x has shape {tuple(samples.shape)}; it must be (samples, ...)")
     if samples.is_floating_point():
         samples = samples.float()
-        if not samples.isfinite().all():
-            raise BatchError("x has a value that is NaN or infinite")
-        if clip is not None:
+        if clip is not None and _is_finite(x):
             samples.clamp_(-clip, clip)
+        if not samples.isfinite().all():
+            raise BatchError("x has a value that is NaN, infinite or too large for float32")
     check_fits(samples, sample_template)
     return samples
+
+
+def _is_finite(x: "np.ndarray[Any, Any] | Tensor") -> bool:
+    """As it came: float32 may not have room for it."""
+    return bool(np.isfinite(x).all() if isinstance(x, np.ndarray) else x.double().isfinite().all())
 
 
 def check_fits(samples: Tensor, sample_template: Tensor | None) -> None:

@@ -1,5 +1,6 @@
 """Whatever its user does to the folder: the lock holds or the learner refuses, and no file of others is touched."""
 
+import errno
 import os
 import shutil
 import subprocess
@@ -14,6 +15,7 @@ import torch
 
 import holdfast
 from holdfast import ERACE, Learner, mlp
+from holdfast.durable import durable, log, log_v1
 from holdfast.errors import CheckpointError, InputError, InUse, WriteError
 from holdfast.storage import checkpoint
 from tests.durable.small import opened
@@ -312,3 +314,139 @@ def test_the_callers_default_type_changes_nothing(home: Path) -> None:
         torch.set_default_dtype(torch.float32)
     assert found == right
     learner.close()
+
+
+def only_log_of(folder: Path) -> Path:
+    (file,) = folder.glob("log.*")
+    return file
+
+
+@pytest.mark.parametrize("tail", [b"", b"garbage" * 100, log.MARK * 100])
+@pytest.mark.parametrize("closed", [True, False])
+def test_a_log_of_any_length_is_refused_without_reading_it_all(home: Path, tail: bytes, closed: bool) -> None:
+    learner = opened(home)
+    for x, y in BATCHES[:3]:
+        learner.observe(x, y)
+    if closed:
+        learner.close()
+    del learner
+    file = only_log_of(home)
+    whole = file.stat().st_size
+    with file.open("ab") as grown:
+        grown.write(tail)
+    os.truncate(file, 2**40)  # sparse
+    with pytest.raises(CheckpointError, match=f"is damaged at byte {whole}: it has more than the"):
+        opened(home)
+    (problem,) = holdfast.verify(home).problems
+    assert problem.offset == whole
+    os.truncate(file, log.MOST_BYTES + 1)
+    assert holdfast.repair(home, yes=True).kept == 3
+    assert opened(home).state_hash() == hash_after(3)
+
+
+def test_what_looks_like_entries_of_the_first_version_all_along_is_looked_at_a_few_times(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    like_entries = b"".join(
+        log_v1.FRAME.pack(log_v1.MARK, 10_000 * 36 - 36 * i, 0, bytes(16)) for i in range(1, 10_000)
+    )
+    hashed = [0]
+
+    def counting(content: bytes, safe: int) -> bytes:
+        hashed[0] += len(content)
+        return b""
+
+    monkeypatch.setattr(log_v1, "_checksum", counting)
+    assert not log_v1.examined(like_entries).entries
+    assert hashed[0] <= 5 * len(like_entries)
+
+
+def test_the_log_of_questions_alone_is_bounded_and_none_is_lost(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log, "FULL", 10_000)
+    learner = opened(home)
+    learner.observe(*BATCHES[0])
+    for number in range(100):
+        assert learner.ask(BATCHES[number % 6][0]).number == number
+        assert only_log_of(home).stat().st_size < 11_000
+    there = learner.state_hash()
+    del learner  # as if it was killed
+    assert opened(home).state_hash() == there
+
+
+def test_what_is_too_large_for_the_log_is_written_with_the_learner(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(durable, "LARGEST_ENTRY", 2000)
+    learner, plain = opened(home), Learner(mlp((3,), width=8), ERACE(), memory=20)
+    x, y = np.tile(BATCHES[0][0], (50, 1)), BATCHES[0][1] * 50
+    for each in (learner, plain):
+        each.observe(*BATCHES[1])
+        ticket = each.ask(x)
+        each.observe(x, y)
+        each.tell(ticket, y)
+        each.ask(x)
+    assert only_log_of(home).stat().st_size == log.HEAD.size
+    del learner  # as if it was killed
+    assert opened(home).state_hash() == plain.state_hash()
+
+
+def files_of(folder: Path) -> dict[str, tuple[bytes, int]]:
+    return {file.name: (file.read_bytes(), file.stat().st_mtime_ns) for file in folder.iterdir()}
+
+
+@pytest.mark.parametrize("how", ["in use", "killed", "closed", "a backup"])
+def test_it_can_be_read_without_writing_or_locking(home: Path, how: str) -> None:
+    learner = opened(home)
+    for x, y in BATCHES[:3]:
+        learner.observe(x, y)
+    x, folder = BATCHES[0][0], home
+    there, answers = learner.state_hash(), learner.predict(x)
+    if how == "a backup":
+        folder = home.with_name("backup")
+        learner.backup(folder)
+    elif how == "closed":
+        learner.close()
+    elif how == "killed":
+        del learner
+    before = files_of(folder)
+    reader = holdfast.open(folder, read_only=True)
+    assert reader.state_hash() == there and reader.step == 3
+    assert reader.predict(x) == answers
+    for change in (
+        lambda: reader.observe(*BATCHES[3]),
+        lambda: reader.ask(x),
+        lambda: reader.remember(*BATCHES[3]),
+        lambda: reader.forget("k0"),
+        lambda: reader.forget_samples(x),
+    ):
+        with pytest.raises(WriteError, match="was opened with read_only: it answers, but learns nothing"):
+            change()
+    reader.checkpoint()
+    reader.close()
+    assert reader.state_hash() == there and files_of(folder) == before
+    if how != "in use":
+        assert opened(folder).state_hash() == there  # nobody has it
+
+
+def test_what_cannot_be_opened_to_read(home: Path) -> None:
+    with pytest.raises(InputError, match="there is no learner in"):
+        holdfast.open(home, mlp((3,)), ERACE(), read_only=True)
+    assert not home.exists()
+    opened(home).close()
+    with pytest.raises(InputError, match="not for read_only"):
+        holdfast.open(home, read_only=True, sync_every=1)
+    with pytest.raises(CheckpointError, match="seed does not fit"):
+        holdfast.open(home, read_only=True, seed=5)
+
+
+def test_on_a_full_disk_it_says_how_it_can_be_read(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    learner = opened(home)
+    learner.observe(*BATCHES[0])
+    there = learner.state_hash()
+    del learner  # as if it was killed
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(WriteError, match=r"No space left on device; holdfast.open\(folder, read_only=True\) answers"):
+        opened(home)
+    assert holdfast.open(home, read_only=True).state_hash() == there

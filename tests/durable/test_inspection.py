@@ -141,6 +141,16 @@ def test_every_byte_of_the_log_is_checked_and_the_entry_named(home: Path) -> Non
             opened(home)
 
 
+@pytest.mark.parametrize("inserted", [b"x", bytes(100)], ids=["one", "many"])
+def test_bytes_that_were_put_in_are_found_where_they_are(inserted: bytes, home: Path) -> None:
+    whole = log_of(home).read_bytes()
+    entries = spans(whole)[:-1]  # what follows the last is said of the seal
+    for start, end in entries:
+        for place in {start, start + 1, start + FRAME.size, (start + end) // 2, end - 1}:
+            log_of(home).write_bytes(whole[:place] + inserted + whole[place:])
+            assert [problem.offset for problem in holdfast.verify(home).problems] == [start]
+
+
 def test_every_byte_of_the_checkpoint_is_checked(home: Path) -> None:
     whole = (home / "learner").read_bytes()
     for place in range(0, len(whole), len(whole) // 40):

@@ -189,3 +189,17 @@ def test_no_memory_for_looking_at_a_label_says_nothing_of_the_label() -> None:
 
     with pytest.raises(MemoryError):
         Labels().check([Heavy()])
+
+
+def nested(depth: int) -> Hashable:
+    label: Hashable = "leaf"
+    for _ in range(depth):
+        label = (label,)
+    return label
+
+
+def test_tuples_inside_each_other_have_a_limit() -> None:
+    assert Labels().check([nested(32)]) == [nested(32)]
+    for depth in (33, 470, 5000):
+        with pytest.raises(LabelError, match="more than 32 tuples inside each other"):
+            Labels().check(["right", nested(depth)])

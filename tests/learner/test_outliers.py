@@ -216,6 +216,25 @@ def test_samples_are_clipped_wherever_they_come_in(tmp_path: Path) -> None:
     assert Learner.load(tmp_path / "saved", clip_samples=5).clip_samples == 5
 
 
+@pytest.mark.parametrize("kind", [np.float64, np.longdouble, torch.float64])
+def test_what_float32_has_no_room_for_is_clipped_too(kind: Any) -> None:
+    x, y = batch(0)
+    wide = x.astype(np.float64)
+    wide[0, 0], wide[1, 1] = 1e39, -1e300
+    given: Any = torch.from_numpy(wide) if isinstance(kind, torch.dtype) else wide.astype(kind)
+    learner, by_hand = learner_of("er", clip_samples=3), learner_of("er", clip_samples=3)
+    learner.observe(given, y)
+    by_hand.observe(np.clip(wide, -3, 3), y)
+    assert learner.state_hash() == by_hand.state_hash()
+    assert np.array_equal(learner.predict_proba(given), by_hand.predict_proba(np.clip(wide, -3, 3)))
+    assert learner.forget_samples(given) == len(y)
+    for infinite in (given * np.inf, given * np.nan):
+        with pytest.raises(BatchError, match="NaN, infinite or too large for float32"):
+            learner.observe(infinite, y)
+    with pytest.raises(BatchError, match="NaN, infinite or too large for float32"):
+        learner_of("er", clip_samples=math.inf).observe(given, y)
+
+
 @pytest.mark.parametrize("limit", [0, -1.0, math.nan, "refuse", True])
 def test_a_limit_that_cannot_be(limit: Any, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="clip_samples must be a"):

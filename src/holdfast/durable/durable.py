@@ -14,8 +14,9 @@ from holdfast.arguments import Range, real, whole
 from holdfast.augment import Augment
 from holdfast.durable import backups
 from holdfast.durable.folder import Folder, LogHasEnded
-from holdfast.durable.snapshot import LEARNER
-from holdfast.errors import CheckpointError, InputError, LabelError, OtherBits
+from holdfast.durable.log import LARGEST_ENTRY
+from holdfast.durable.snapshot import LEARNER, Snapshot, take
+from holdfast.errors import CheckpointError, InputError, LabelError, OtherBits, WriteError
 from holdfast.learner import Learner, operations
 from holdfast.learner.labels import encode
 from holdfast.learner.parts import MakeOptimizer, check_clip, check_optimizer, check_parts
@@ -27,6 +28,7 @@ from holdfast.memory.class_index import Journal
 from holdfast.methods.base import Method
 from holdfast.storage import checkpoint
 
+CHECKPOINT_EVERY = 1000
 DAY = 86_400
 
 
@@ -35,8 +37,9 @@ def open(
     encoder: nn.Module | None = None,
     method: Method | None = None,
     *,
+    read_only: bool = False,
     sync_every: float = 0.0,
-    checkpoint_every: int = 1000,
+    checkpoint_every: int = CHECKPOINT_EVERY,
     memory: int | str | Memory | None = None,
     lr: float | None = None,
     optimizer: MakeOptimizer | None = None,
@@ -55,7 +58,14 @@ def open(
     whole and the log of changes starts anew: recovering repeats at most so many. What is not built in (an encoder or
     method of your own, a memory with a codec of your own) is passed each time; other settings are known to the folder,
     and have to fit if given, except `clip_samples` and `progress`, which hold from now on.
+
+    With `read_only` nothing is written and nothing locked: the learner answers as it was acknowledged last, on a full
+    or read-only disk, from a backup, or beside the process that has it, and refuses every change.
     """
+    if read_only and (sync_every or checkpoint_every != CHECKPOINT_EVERY or progress is not None):
+        raise InputError(
+            "sync_every, checkpoint_every and progress are for learners that may change, not for read_only"
+        )
     sync_every = real("sync_every", sync_every, Range(least=0, most=DAY))
     checkpoint_every = whole("checkpoint_every", checkpoint_every, Range(least=1))
     check_parts(encoder, method, augment, optional=True)
@@ -65,6 +75,11 @@ def open(
     given = {"memory": memory, "lr": lr, "seed": seed, "classes": classes, "pending": pending}
     given["average"] = average
     settings: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+
+    parts: dict[str, Any] = {"encoder": encoder, "method": method, "optimizer": optimizer, "augment": augment}
+    parts["codec"] = memory.codec if isinstance(memory, Memory) else None
+    if read_only:
+        return _to_read(Path(path), parts, settings, clip_samples)
 
     def new() -> DurableLearner:
         if encoder is None or method is None:
@@ -82,8 +97,6 @@ def open(
             learner = fresh or new()
             folder.checkpoint(learner._in_folder)
         else:
-            parts: dict[str, Any] = {"encoder": encoder, "method": method, "optimizer": optimizer, "augment": augment}
-            parts["codec"] = memory.codec if isinstance(memory, Memory) else None
             learner = _recovered(folder, parts, settings, clip_samples, progress)
     except BaseException:
         folder.abandon()
@@ -100,6 +113,7 @@ class DurableLearner(Learner):
 
     _folder: Folder | None = None  # none while the operations of an earlier process are repeated
     _written_at = 0  # the step of the last whole copy
+    _read_from: Path | None = None  # the folder, if it was opened to be read only
 
     def checkpoint(self) -> None:
         """Writes the learner as it is; the log of changes starts anew."""
@@ -149,6 +163,7 @@ class DurableLearner(Learner):
         work: Callable[[Journal], Result],
         close: Callable[[Journal], object] = nothing,
     ) -> Result:
+        self._refuse_if_read_only()
         if self._folder is None:
             return super()._change(operation, work, close)
         with self._changes.turn:
@@ -162,18 +177,33 @@ class DurableLearner(Learner):
                 raise
 
     def _take(self, question: operations.Asked) -> int:
+        self._refuse_if_read_only()
         if self._folder is None:
             return super()._take(question)
+        if question.x.nbytes > LARGEST_ENTRY // 2:
+            return self._take_with_all(question)
         while True:
-            if self._folder.needs_checkpoint:  # a log that is only full is the next change's business: nobody waits
+            if self._folder.needs_checkpoint:  # one of many entries is the next change's business: nobody waits
                 self.checkpoint()
             try:
                 return super()._take(question)
-            except LogHasEnded:  # meanwhile, with a change that failed
+            except LogHasEnded:  # meanwhile, full or with a change that failed
                 continue
             except BaseException:
                 self._go_back()
                 raise
+
+    def _refuse_if_read_only(self) -> None:
+        if self._read_from is not None:
+            raise WriteError(
+                f"the learner in {self._read_from} was opened with read_only: it answers, but learns nothing"
+            )
+
+    def _take_with_all(self, question: operations.Asked) -> int:
+        """A question too large for the log: the learner is written as a whole."""
+        numbers: list[int] = []
+        self._change(None, nothing, lambda journal: numbers.append(self.pending.add(question.x, journal)))
+        return numbers[0]
 
     def _go_back(self) -> None:
         assert self._folder is not None
@@ -209,9 +239,11 @@ class DurableLearner(Learner):
     def _commit(self, operation: operations.Operation | None, journal: Journal) -> None:
         if self._folder is None:
             return
-        if isinstance(operation, operations.Asked) or (operation is not None and self._folder.takes_entries):
-            self._folder.keep(operations.to_bytes(operation), journal)
-        else:  # nothing on the disk may know any more of what was erased
+        entry = b"" if operation is None else operations.to_bytes(operation)
+        in_log = self._folder.takes_entries and 0 < len(entry) <= LARGEST_ENTRY
+        if in_log or isinstance(operation, operations.Asked):
+            self._folder.keep(entry, journal)
+        else:  # too large for the log; or nothing on the disk may know any more of what was erased
             journal.on_undo(self._folder.disown)
             self._folder.checkpoint(self._in_folder)
 
@@ -223,26 +255,46 @@ def _recovered(
     clip_samples: float | None,
     progress: int | None,
 ) -> DurableLearner:
-    tensors, manifest, entries = folder.read()
-    with checkpoint.distrust(folder.learner_file):
-        learner = restored(DurableLearner, tensors, manifest, **parts)
-        moved = machine.differences(learner._conditions(), manifest.get("conditions", {}))
-    _check_fit(learner, settings)
-    if entries and moved:
-        note = "what is repeated from it may differ in its last bits"
-        warnings.warn(f"the log in {folder.path} was written elsewhere ({moved}): {note}", OtherBits, stacklevel=3)
-    with checkpoint.distrust(f"the log in {folder.path}"):
-        learner._written_at = learner.step
-        for entry in entries:
-            learner.repeat(operations.from_bytes(entry))
+    found = folder.read()
+    learner, moved = _repeated(found, parts, settings)
     changed = clip_samples is not None and clip_samples != learner.clip_samples
     if changed:
         learner.clip_samples = clip_samples
     if progress is not None and progress != learner.settings["progress"]:
         learner.tally = new_tally(progress, learner, learner.tally)
         changed = True
-    folder.go_on(learner._in_folder, anew=bool(entries or moved or changed))
+    try:
+        folder.go_on(learner._in_folder, anew=bool(found.reading.entries or moved or changed))
+    except WriteError as error:
+        raise WriteError(f"{error}; holdfast.open(folder, read_only=True) answers without writing") from error
     return learner
+
+
+def _to_read(
+    folder: Path, parts: dict[str, Any], settings: dict[str, Any], clip_samples: float | None
+) -> DurableLearner:
+    learner, _ = _repeated(take(folder), parts, settings)
+    if clip_samples is not None:
+        learner.clip_samples = clip_samples
+    learner._read_from = folder
+    return learner
+
+
+def _repeated(found: Snapshot, parts: dict[str, Any], settings: dict[str, Any]) -> tuple[DurableLearner, str]:
+    """The learner of a checkpoint and its log, and what is different where they were written."""
+    entries = found.reading.sound(found.log_file)
+    with checkpoint.distrust(found.folder / LEARNER):
+        learner = restored(DurableLearner, found.tensors, found.manifest, **parts)
+        moved = machine.differences(learner._conditions(), found.manifest.get("conditions", {}))
+    _check_fit(learner, settings)
+    if entries and moved:
+        note = "what is repeated from it may differ in its last bits"
+        warnings.warn(f"the log in {found.folder} was written elsewhere ({moved}): {note}", OtherBits, stacklevel=4)
+    with checkpoint.distrust(f"the log in {found.folder}"):
+        learner._written_at = learner.step
+        for entry in entries:
+            learner.repeat(operations.from_bytes(entry))
+    return learner, moved
 
 
 def _check_fit(learner: Learner, settings: dict[str, Any]) -> None:

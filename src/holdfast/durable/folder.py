@@ -5,17 +5,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from holdfast.durable import log
-from holdfast.durable.snapshot import LEARNER, LOG, Place, is_left_behind, stamp, take
+from holdfast.durable.snapshot import LEARNER, LOG, Place, Snapshot, is_left_behind, stamp, take
 from holdfast.errors import CheckpointError, InputError, WriteError
 from holdfast.memory.class_index import Journal
-from holdfast.storage import checkpoint, files
+from holdfast.storage import files
 from holdfast.storage.locks import FolderLock
 
 FIRST_LOG = "log.1"
-LOG_BYTES = 2**26
 
 Serialized = Callable[..., bytes]  # the learner, with these values in its manifest
 
@@ -68,8 +66,8 @@ class Folder:
 
     @property
     def takes_entries(self) -> bool:
-        """Whether the log is the one that a reader would find, and sound."""
-        return self._log is not None and not self._log.failed and not self._ahead
+        """Whether the log is the one that a reader would find, and sound, and not full."""
+        return self._log is not None and not self._log.failed and not self._ahead and self._log.size < log.FULL
 
     @property
     def is_ahead(self) -> bool:
@@ -78,18 +76,18 @@ class Folder:
 
     @property
     def wants_checkpoint(self) -> bool:
-        """The log is full, or what is on the disk does not tell the truth, which a new one mends."""
+        """Whether the log is long, or what is on the disk does not tell the truth, which a new one mends."""
         if self._log is None:
             return False
-        return self._kept >= self._checkpoint_every or self._log.size >= LOG_BYTES or self.needs_checkpoint
+        return self._kept >= self._checkpoint_every or self.needs_checkpoint
 
-    def read(self) -> tuple[dict[str, Any], checkpoint.Manifest, list[bytes]]:
-        """The learner as it was written, and the entries of the log since then."""
+    def read(self) -> Snapshot:
+        """The learner as it was written, and the log since then."""
         found = take(self.path)
         self._place = found.place
         if self._place.identity is not None:
             self._id = self._place.identity.learner
-        return found.tensors, found.manifest, found.reading.sound(found.log_file)
+        return found
 
     def go_on(self, serialized: Serialized, *, anew: bool) -> None:
         """Opens the log again if nothing is in it; otherwise nobody knows what follows its last whole entry."""

@@ -24,6 +24,10 @@ HEAD = struct.Struct("<16s16s16s8s")
 MARK = b"held"
 FRAME = struct.Struct("<4sQQQ8s16s")
 SEAL = b""
+FULL = 2**26  # bytes from which on no entry follows; a single one has fewer
+MOST_BYTES = 2 * FULL
+LARGEST_ENTRY = FULL - 2 * FRAME.size  # with its frame, and the seal's
+MOST_MARKS = 2**19  # more than entries that fit into a log: whoever wrote more of them wants to keep us busy
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +153,10 @@ class Reading:
     flaw: Flaw | None = None
     following: list[bytes] = field(default_factory=list)  # what stands behind the last whole entry, if there is a flaw
 
+    def too_long(self) -> "Reading":
+        """The same, of a file that is longer than a log can be, of which not all was looked at."""
+        return replace(self, flaw=Flaw(self.end, f"it has more than the {MOST_BYTES} bytes that a log can have"))
+
     def cut_short(self, size: int) -> "Reading":
         """The same, of a log that is known to have been longer."""
         flaw = Flaw(self.end, f"it ends there, and was closed with {size} bytes before its seal")
@@ -173,13 +181,17 @@ def examined(whole: bytes, identity: Identity) -> Reading:
             found.append(content)
             places.append(place)
         place += FRAME.size + len(content)
-    frames = list(_frames(whole, place, identity.salt))
-    flaw = Flaw(place, "something follows its seal") if sealed and place != len(whole) else None
+    too_many = len(whole) > MOST_BYTES or whole.count(MARK, place) > MOST_MARKS
+    frames = [] if too_many else list(_frames(whole, place, identity.salt))
+    flaw = Flaw(place, "what follows only looks like entries") if too_many else None
+    if sealed and place != len(whole):
+        flaw = Flaw(place, "something follows its seal")
     for where, stands_at, _, safe in reversed(frames):
         if safe > place:
             flaw = Flaw(place, "the entry there is not whole, and entries that were written after it are there")
         if where != stands_at:
-            flaw = Flaw(where, f"the entry there was written at byte {stands_at}")
+            what = "the entry there" if where == place else f"the entry there is not whole, and that at byte {where}"
+            flaw = Flaw(place, f"{what} was written at byte {stands_at}")
     if whole[: HEAD.size] != identity.head:
         flaw = Flaw(0, "it is not the log that belongs to this learner")
     return Reading(found, places, place, sealed, flaw, _contents(whole, place, frames) if flaw else [])

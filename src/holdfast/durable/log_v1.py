@@ -4,10 +4,11 @@ import struct
 from collections.abc import Iterator
 from hashlib import blake2b
 
-from holdfast.durable.log import Flaw, Reading
+from holdfast.durable.log import MOST_BYTES, MOST_MARKS, Flaw, Reading
 
 MARK = b"held"
 FRAME = struct.Struct("<4sQQ16s")  # mark, length, how much of the log was safe when this was written, checksum
+MOST_LOOKS = 4  # at each byte behind the first entry that is not whole: nothing that was not made so needs more
 
 
 def examined(whole: bytes) -> Reading:
@@ -19,6 +20,8 @@ def examined(whole: bytes) -> Reading:
         found.append(entry[1])
         places.append(place)
         place += FRAME.size + len(entry[1])
+    if len(whole) > MOST_BYTES or whole.count(MARK, place) > MOST_MARKS:
+        return Reading(found, places, place, False, Flaw(place, "what follows only looks like entries"))
     behind = list(_entries_behind(whole, place + 1))
     if not any(safe > place for safe, _ in behind):
         return Reading(found, places, place, False)
@@ -38,9 +41,13 @@ def _entry(whole: bytes, place: int) -> tuple[int, bytes] | None:
 
 
 def _entries_behind(whole: bytes, place: int) -> Iterator[tuple[int, bytes]]:
-    while (place := whole.find(MARK, place)) >= 0:
-        if (entry := _entry(whole, place)) is not None:
-            yield entry
+    left = MOST_LOOKS * len(whole)
+    while (place := whole.find(MARK, place)) >= 0 and left > 0:
+        length = int.from_bytes(whole[place + len(MARK) : place + len(MARK) + 8], "little")
+        if length <= len(whole) - place - FRAME.size:
+            left -= length
+            if (entry := _entry(whole, place)) is not None:
+                yield entry
         place += 1
 
 

@@ -63,17 +63,20 @@ class Snapshot:
     tensors: dict[str, Tensor]
     manifest: checkpoint.Manifest
     place: Place
-    log: bytes | Flaw  # the flaw: why it cannot be read
+    log: bytes | Flaw  # no more than a log can have, and one byte; the flaw: why it cannot be read
     closing: str  # what the signature says of how the log was closed
 
     @cached_property
     def reading(self) -> Reading:
         if isinstance(self.log, Flaw):
             return Reading([], [], 0, False, self.log)
-        if self.place.identity is None:
-            return log_v1.examined(self.log)
-        reading = log.examined(self.log, self.place.identity)
-        size = log.closed_size(self.closing, self.place.identity.salt)
+        identity = self.place.identity
+        reading = log_v1.examined(self.log) if identity is None else log.examined(self.log, identity)
+        if len(self.log) > log.MOST_BYTES:
+            return reading.too_long()
+        if identity is None:
+            return reading
+        size = log.closed_size(self.closing, identity.salt)
         return reading.cut_short(size) if reading.end < size else reading
 
     @property
@@ -117,7 +120,7 @@ def _content(file: Path, settled: bool) -> bytes | Flaw:
         return Flaw(None, "is not a file")
     try:
         with file.open("rb") as opened:
-            content = opened.read()
+            content = opened.read(log.MOST_BYTES + 1)
             if settled and os.name == "posix":
                 os.fsync(opened.fileno())
             return content[: os.fstat(opened.fileno()).st_size]

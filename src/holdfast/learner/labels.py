@@ -9,6 +9,7 @@ import torch
 from holdfast.errors import CheckpointError, LabelError
 from holdfast.samples import is_dense, is_masked
 
+DEEPEST = 32  # tuples inside each other
 MOST_DIGITS = 4300  # of an integer that Python, left to its defaults, turns into text and back
 
 _TOO_LARGE = 10**MOST_DIGITS
@@ -146,16 +147,18 @@ def _as_list(y: object) -> list[Hashable]:
     return [_plain(item) for item in (y.tolist() if isinstance(y, _ARRAYS) and not has_dates else y)]
 
 
-def _plain(label: object) -> Hashable:
+def _plain(label: object, inside: int = 0) -> Hashable:
     """The label as a file of the learner would give it back; it equals the one that was given.
 
     What is derived from str, int, float, bytes or tuple becomes just that: members of an IntEnum, named tuples,
-    numpy's numbers, ... Other hashables stay what they are.
+    numpy's numbers, ... Other hashables stay what they are. `inside`: how many tuples it is in.
     """
+    if inside > DEEPEST:
+        raise LabelError(f"y: a label has more than {DEEPEST} tuples inside each other; give it as text or flatten it")
     if isinstance(label, torch.Tensor | np.generic):
         label = _item(label)
     if isinstance(label, tuple):
-        return tuple(_plain(part) for part in label)
+        return tuple(_plain(part, inside + 1) for part in label)
     try:
         hash(label)
     except TypeError:

@@ -54,6 +54,7 @@ from holdfast.storage.locks import refuse_files_of_a_learner
 
 _NO_SAMPLES = torch.empty(0)
 MANY_FAILURES = 3  # in a row
+LARGEST_VALUE = torch.finfo(torch.float32).max  # of a sample
 
 
 class Learner:
@@ -210,11 +211,12 @@ class Learner:
 
         What the net has learned from them cannot be taken out.
         """
-        samples = as_tensor(x, None) if self.frozen_encoder is None else self.as_samples(x)
-        if (
-            self.clip_samples is not None and self.frozen_encoder is None
-        ):  # what came before there was a limit is held as it came
-            samples = torch.cat([samples, as_tensor(x, None, self.clip_samples)])
+        if self.frozen_encoder is not None:
+            samples = self.as_samples(x)
+        elif self.clip_samples is None:
+            samples = as_tensor(x, None)
+        else:  # what came before there was a limit is held as it came
+            samples = torch.cat([as_tensor(x, None, LARGEST_VALUE), as_tensor(x, None, self.clip_samples)])
 
         equal = equal_to_any if self.frozen_encoder is None else close_to_any
 
