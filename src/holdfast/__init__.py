@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from holdfast.batch import Batch, Task
     from holdfast.durable import DurableLearner, open
     from holdfast.durable.backups import backup
+    from holdfast.durable.history import kept, roll_back
     from holdfast.durable.inspection import inspect
     from holdfast.durable.repairs import repair
     from holdfast.durable.verification import verify
@@ -80,12 +81,14 @@ __all__ = [
     "export_memory",
     "import_memory",
     "inspect",
+    "kept",
     "memory_gallery",
     "memory_summary",
     "mlp",
     "open",
     "pretrained",
     "repair",
+    "roll_back",
     "slim_resnet18",
     "small_cnn",
     "verify",
@@ -99,6 +102,7 @@ _MODULES = {
     "learner.memory_contents": ("memory_summary", "export_memory", "memory_gallery", "import_memory"),
     "durable": ("DurableLearner", "open"),
     "errors": ("HoldfastError",),
+    "durable.history": ("kept", "roll_back"),
     "durable.inspection": ("inspect",),
     "learner": ("Learner",),
     "memory": ("ClassBalanced", "Memory", "Reservoir"),

@@ -119,16 +119,22 @@ def decoded(paths: Sequence[Path], size: int) -> NDArray[np.uint8]:
 
 
 def pixels(path: Path, size: int) -> NDArray[np.uint8]:
-    from PIL import Image, ImageOps
+    from PIL import Image
 
     try:
         with Image.open(path) as image:
-            opaque = rgb(ImageOps.exif_transpose(image))
-            square = ImageOps.fit(opaque, (size, size), Image.Resampling.BILINEAR)
+            return fitted(image, size, size)
     except Exception as error:  # image decoders raise whatever they like on a damaged file
         reason = " ".join(str(error).split()) or type(error).__name__
         raise DataError(f"{path} cannot be read as an image: {reason}; repair or remove it") from error
-    return np.asarray(square).transpose(2, 0, 1)
+
+
+def fitted(image: "Image.Image", width: int, height: int) -> NDArray[np.uint8]:
+    """Turned upright, in RGB, cropped to the middle and scaled."""
+    from PIL import Image, ImageOps
+
+    upright = rgb(ImageOps.exif_transpose(image))
+    return np.asarray(ImageOps.fit(upright, (width, height), Image.Resampling.BILINEAR)).transpose(2, 0, 1)
 
 
 def rgb(image: "Image.Image") -> "Image.Image":

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from holdfast import __version__, machine
 from holdfast.arguments import Range, real, whole
 from holdfast.augment import Augment
-from holdfast.durable import backups
+from holdfast.durable import backups, history
 from holdfast.durable.folder import Folder, LogHasEnded
 from holdfast.durable.log import LARGEST_ENTRY
 from holdfast.durable.snapshot import LEARNER, Snapshot, take
@@ -40,6 +40,7 @@ def open(
     read_only: bool = False,
     sync_every: float = 0.0,
     checkpoint_every: int = CHECKPOINT_EVERY,
+    keep: int = 0,
     memory: int | str | Memory | None = None,
     lr: float | None = None,
     optimizer: MakeOptimizer | None = None,
@@ -55,19 +56,22 @@ def open(
 
     When `observe` returns, the batch survives kill -9 and power loss; with `sync_every` seconds above 0 a power loss
     may take the batches of the last so many seconds. After `checkpoint_every` changes the learner is written as a
-    whole and the log of changes starts anew: recovering repeats at most so many. What is not built in (an encoder or
-    method of your own, a memory with a codec of your own) is passed each time; other settings are known to the folder,
-    and have to fit if given, except `clip_samples` and `progress`, which hold from now on.
+    whole and the log of changes starts anew: recovering repeats at most so many. The last `keep` of these checkpoints
+    stay, and `holdfast.roll_back` goes back to one; whenever something is forgotten, those from before are erased.
+    What is not built in (an encoder or method of your own, a memory with a codec of your own) is passed each time;
+    other settings are known to the folder, and have to fit if given, except `clip_samples` and `progress`, which hold
+    from now on.
 
     With `read_only` nothing is written and nothing locked: the learner answers as it was acknowledged last, on a full
     or read-only disk, from a backup, or beside the process that has it, and refuses every change.
     """
-    if read_only and (sync_every or checkpoint_every != CHECKPOINT_EVERY or progress is not None):
+    if read_only and (sync_every or keep or checkpoint_every != CHECKPOINT_EVERY or progress is not None):
         raise InputError(
-            "sync_every, checkpoint_every and progress are for learners that may change, not for read_only"
+            "sync_every, checkpoint_every, keep and progress are for learners that may change, not for read_only"
         )
     sync_every = real("sync_every", sync_every, Range(least=0, most=DAY))
     checkpoint_every = whole("checkpoint_every", checkpoint_every, Range(least=1))
+    keep = whole("keep", keep)
     check_parts(encoder, method, augment, optional=True)
     check_optimizer(lr, optimizer)
     clip_samples = check_clip(clip_samples)
@@ -95,9 +99,11 @@ def open(
     try:
         if folder.is_new:
             learner = fresh or new()
-            folder.checkpoint(learner._in_folder)
+            learner._keep = keep
+            learner._write(folder)
         else:
             learner = _recovered(folder, parts, settings, clip_samples, progress)
+            learner._keep = keep
     except BaseException:
         folder.abandon()
         raise
@@ -114,11 +120,12 @@ class DurableLearner(Learner):
     _folder: Folder | None = None  # none while the operations of an earlier process are repeated
     _written_at = 0  # the step of the last whole copy
     _read_from: Path | None = None  # the folder, if it was opened to be read only
+    _keep = 0  # how many whole copies stay
 
     def checkpoint(self) -> None:
         """Writes the learner as it is; the log of changes starts anew."""
         if self._folder is not None:
-            self.at_rest(partial(self._folder.checkpoint, self._in_folder))
+            self.at_rest(partial(self._write, self._folder))
 
     def close(self) -> None:
         """Lets other processes have it. Questions are still answered, but no change is accepted any more.
@@ -232,6 +239,11 @@ class DurableLearner(Learner):
         self._written_at = self.step
         return self._with_conditions(**manifest)
 
+    def _write(self, folder: Folder) -> None:
+        folder.checkpoint(self._in_folder)
+        if self._keep:
+            history.keep(folder.path, self.step, folder.learner_file.read_bytes(), self._keep)
+
     def _with_conditions(self, **manifest: Any) -> bytes:
         where = {"conditions": self._conditions(), "holdfast": __version__}
         return self._serialized(where | manifest)
@@ -245,7 +257,9 @@ class DurableLearner(Learner):
             self._folder.keep(entry, journal)
         else:  # too large for the log; or nothing on the disk may know any more of what was erased
             journal.on_undo(self._folder.disown)
-            self._folder.checkpoint(self._in_folder)
+            if operation is None:
+                history.erase(self._folder.path)
+            self._write(self._folder)
 
 
 def _recovered(

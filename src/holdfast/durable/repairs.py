@@ -53,7 +53,7 @@ def repair(folder: str | Path, *, to_step: int | None = None, yes: bool | Callab
         if not plan.needed or not (yes(plan) if callable(yes) else yes):
             return plan
         before = _keep_as_it_is(found)
-        closing = _write(found, entries)
+        closing = write(found, entries)
         lock.sign_off(closing)
         return replace(plan, files=before)
     finally:
@@ -110,7 +110,7 @@ def _keep_as_it_is(found: Snapshot) -> Path:
     return before
 
 
-def _write(found: Snapshot, entries: list[bytes]) -> str:
+def write(found: Snapshot, entries: list[bytes]) -> str:
     """A new log with these entries, then the checkpoint that names it; the log before goes last."""
     place = Place.free(found.folder, found.place.identity.learner if found.place.identity else os.urandom(16))
     assert place.identity is not None

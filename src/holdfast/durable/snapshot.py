@@ -19,6 +19,7 @@ LEARNER = "learner"
 LOG = re.compile(r"log\.(\d{1,18})")
 MOST_LOGS = 10**15  # larger numbers are not ours
 LEFT_BEHIND = re.compile(r"\.(learner|log\.\d+)\.([0-9a-f]{16}|\d+)")  # by a writer that was killed
+KEPT = "kept"  # the folder of earlier checkpoints
 BEFORE_REPAIR = "before-repair-"  # how folders begin that keep what was repaired
 TRIES = 1000  # each has found that the learner was written anew meanwhile
 

@@ -13,7 +13,17 @@ from holdfast import machine
 from holdfast.augment import Augment, crop_and_flip
 from holdfast.durable import log
 from holdfast.durable.inspection import Past
-from holdfast.durable.snapshot import BEFORE_REPAIR, LEARNER, LEFT_BEHIND, LOG, Place, Snapshot, is_left_behind, take
+from holdfast.durable.snapshot import (
+    BEFORE_REPAIR,
+    KEPT,
+    LEARNER,
+    LEFT_BEHIND,
+    LOG,
+    Place,
+    Snapshot,
+    is_left_behind,
+    take,
+)
 from holdfast.errors import CheckpointError, HoldfastError, InputError
 from holdfast.learner import Learner, operations
 from holdfast.learner.parts import MakeOptimizer, check_parts
@@ -197,7 +207,7 @@ def strangers(folder: Path, place: Place | None = None) -> Iterator[str]:
     in_use = user(folder) is not None
     for file in sorted(folder.iterdir()):
         name = file.name if file.name.isprintable() else repr(file.name)  # anybody may have named it
-        if file.name in ours or FolderLock.is_signature(file):
+        if file.name in ours or (file.name == KEPT and file.is_dir()) or FolderLock.is_signature(file):
             continue
         if in_use and (LOG.fullmatch(file.name) or LEFT_BEHIND.fullmatch(file.name)):
             continue  # these come and go
