@@ -66,8 +66,9 @@ def open(
     or read-only disk, from a backup, or beside the process that has it, and refuses every change.
     """
     if read_only and (sync_every or keep or checkpoint_every != CHECKPOINT_EVERY or progress is not None):
-        names = "sync_every, checkpoint_every, keep and progress"
-        raise InputError(f"{names} are for learners that may change, not for read_only")
+        raise InputError(
+            "sync_every, checkpoint_every, keep and progress are for learners that may change, not for read_only"
+        )
     sync_every = real("sync_every", sync_every, Range(least=0, most=DAY))
     checkpoint_every = whole("checkpoint_every", checkpoint_every, Range(least=1))
     keep = whole("keep", keep)
