@@ -27,7 +27,9 @@ if TYPE_CHECKING:
         ERAML,
         IID,
         MIR,
+        NCM,
         SCR,
+        SLDA,
         SSIL,
         DERPlusPlus,
         DERPlusPlusACE,
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
         Method,
         StepContext,
     )
-    from holdfast.nets import Frozen, mlp, slim_resnet18, small_cnn
+    from holdfast.nets import Frozen, mlp, raw, slim_resnet18, small_cnn
     from holdfast.nets.pretrained import pretrained
 
 __version__ = "0.1.0"
@@ -53,7 +55,9 @@ __all__ = [
     "ERAML",
     "IID",
     "MIR",
+    "NCM",
     "SCR",
+    "SLDA",
     "SSIL",
     "Batch",
     "ClassBalanced",
@@ -85,6 +89,7 @@ __all__ = [
     "mlp",
     "open",
     "pretrained",
+    "raw",
     "repair",
     "slim_resnet18",
     "small_cnn",
@@ -102,7 +107,7 @@ _MODULES = {
     "durable.inspection": ("inspect",),
     "learner": ("Learner",),
     "memory": ("ClassBalanced", "Memory", "Reservoir"),
-    "nets": ("Frozen", "mlp", "slim_resnet18", "small_cnn"),
+    "nets": ("Frozen", "mlp", "raw", "slim_resnet18", "small_cnn"),
     "nets.pretrained": ("pretrained",),
     "durable.repairs": ("repair",),
     "durable.verification": ("verify",),
