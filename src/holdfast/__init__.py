@@ -28,7 +28,9 @@ if TYPE_CHECKING:
         ERAML,
         IID,
         MIR,
+        NCM,
         SCR,
+        SLDA,
         SSIL,
         DERPlusPlus,
         DERPlusPlusACE,
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
         Method,
         StepContext,
     )
-    from holdfast.nets import Frozen, mlp, slim_resnet18, small_cnn
+    from holdfast.nets import Frozen, mlp, raw, slim_resnet18, small_cnn
     from holdfast.nets.pretrained import pretrained
 
 __version__ = "0.1.0"
@@ -54,7 +56,9 @@ __all__ = [
     "ERAML",
     "IID",
     "MIR",
+    "NCM",
     "SCR",
+    "SLDA",
     "SSIL",
     "Batch",
     "ClassBalanced",
@@ -87,6 +91,7 @@ __all__ = [
     "mlp",
     "open",
     "pretrained",
+    "raw",
     "repair",
     "roll_back",
     "slim_resnet18",
@@ -106,7 +111,7 @@ _MODULES = {
     "durable.inspection": ("inspect",),
     "learner": ("Learner",),
     "memory": ("ClassBalanced", "Memory", "Reservoir"),
-    "nets": ("Frozen", "mlp", "slim_resnet18", "small_cnn"),
+    "nets": ("Frozen", "mlp", "raw", "slim_resnet18", "small_cnn"),
     "nets.pretrained": ("pretrained",),
     "durable.repairs": ("repair",),
     "durable.verification": ("verify",),

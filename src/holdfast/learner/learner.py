@@ -405,6 +405,8 @@ class Learner:
         if decay and answers.trains(self.method):
             name = type(self.method).__name__
             raise InputError(f"{name} makes the net that answers when asked: there is nothing to average, average=0")
+        if decay and not self.method.learns_by_gradient:
+            raise InputError(f"{type(self.method).__name__} answers from averages already: average=0")
         return Average(self.net, decay) if decay else None
 
     def _rng(self, purpose: str) -> np.random.Generator:

@@ -161,6 +161,7 @@ def _teacher(learner: Learner, state: dict[str, Tensor], seen: int) -> Net:
 def _load_net(net: Net, state: dict[str, Tensor], seen: int, optimizer: torch.optim.Optimizer | None = None) -> None:
     head = state["head.weight"]
     if head.numel():
+        net.head.check(state)
         net.head.grow(seen, len(head), head.shape[1], optimizer)
     unsaved = _unsaved_buffers(net)
     state = {name: tensor for name, tensor in unsaved.items() if name not in state} | state  # files of before

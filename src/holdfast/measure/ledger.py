@@ -19,6 +19,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from holdfast.learner import Learner
 from holdfast.nets import Encoder, Head, recipe
+from holdfast.nets.statistics import Moments
 
 MEASURED: dict[tuple[object, ...], dict[Any, tuple[int, int]]] = {}  # for all runs of this process
 ACCOUNTS = ("forward", "backward", "retrieval", "query", "evaluation")
@@ -53,7 +54,9 @@ class Ledger:
         """Notes the bytes of parameters, of the net, its average and its teacher, and of memory as they are now."""
         teacher = learner.task.teacher if learner.task else None
         parameters = {p for net in (*learner.nets, teacher) if net is not None for p in net.parameters()}
-        self._weighed["bytes"] += sum(p.numel() * p.element_size() for p in parameters) + learner.memory.nbytes
+        statistics = {b for net in learner.nets for b in net.head.buffers()}
+        held = sum(t.numel() * t.element_size() for t in parameters | statistics)
+        self._weighed["bytes"] += held + learner.memory.nbytes
         self._weighed["times"] += 1
 
     @contextmanager
@@ -68,7 +71,7 @@ class Ledger:
             hook.remove()
 
     def _book(self, module: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> None:
-        if self._account is None or not isinstance(module, Encoder | Head):
+        if self._account is None or not isinstance(module, Encoder | Head | Moments):
             return
         account, self._account = self._account, None  # what is forwarded for measuring is not the learner's
         forward, backward = self._cost_of(module, inputs)
@@ -84,7 +87,8 @@ class Ledger:
         x, *rest = inputs
         size = (module.seen, len(module.weight)) if isinstance(module, Head) else ()
         learning = any(parameter.requires_grad for parameter in module.parameters())  # a call may stand in other ones
-        key = (tuple(x.shape), x.dtype, x.requires_grad, learning, size, *rest)
+        others = (tuple(each.shape) if isinstance(each, Tensor) else each for each in rest)
+        key = (tuple(x.shape), x.dtype, x.requires_grad, learning, size, *others)
         if module not in self._cost:
             kind = _kind(module)
             self._cost[module] = {} if kind is None else MEASURED.setdefault(kind, {})
@@ -110,7 +114,7 @@ def measure(module: nn.Module, x: Tensor, *rest: Any) -> tuple[int, int]:
         sample_template = torch.zeros(x.shape, dtype=x.dtype, device=x.device, requires_grad=x.requires_grad)
         output = clone(sample_template, *rest)
         forward = counter.get_total_flops()
-        if output.requires_grad:
+        if isinstance(output, Tensor) and output.requires_grad:
             output.sum().backward()
         both = counter.get_total_flops()
     return forward // 2, (both - forward) // 2

@@ -17,8 +17,10 @@ from holdfast.methods.holdfast import Holdfast
 from holdfast.methods.icarl import ICaRL
 from holdfast.methods.iid import IID, IIDOffline, IIDPlusPlus
 from holdfast.methods.mir import MIR
+from holdfast.methods.ncm import NCM
 from holdfast.methods.own import find_in
 from holdfast.methods.scr import SCR
+from holdfast.methods.slda import SLDA
 from holdfast.methods.ssil import SSIL
 from holdfast.user_files import file_of, identity
 
@@ -31,7 +33,9 @@ __all__ = [
     "IID",
     "METHODS",
     "MIR",
+    "NCM",
     "SCR",
+    "SLDA",
     "SSIL",
     "DERPlusPlus",
     "DERPlusPlusACE",
@@ -66,6 +70,8 @@ METHODS: dict[str, type[Method]] = {
     "gdumb": GDumb,
     "a-gem": AGEM,
     "scr": SCR,
+    "slda": SLDA,
+    "ncm": NCM,
     "fine-tuning": FineTuning,
     "iid": IID,
     "iid++": IIDPlusPlus,

@@ -34,6 +34,7 @@ class Method(ABC):
     One step of the learner: recall from memory, take one gradient step on the loss, remember the incoming batch.
     """
 
+    learns_by_gradient: ClassVar[bool] = True  # otherwise the encoder stays as it is
     needs_task_ids: ClassVar[bool] = False
     iid_batches: ClassVar[int] = 0  # above 0: the stream is shuffled, with so many of its batches a step
     memory_class: ClassVar[type[Memory]] = Reservoir

@@ -15,12 +15,14 @@ from holdfast.nets.net import (
     changing,
     default_net,
     mlp,
+    raw,
     recipe,
     reliable_recipe,
     slim_resnet18,
     small_cnn,
 )
 from holdfast.nets.pretrained import PretrainedEncoder
+from holdfast.nets.statistics import LDAHead, MeansHead
 
 __all__ = [
     "HEADS",
@@ -38,8 +40,11 @@ __all__ = [
     "changing",
     "default_net",
     "mlp",
+    "raw",
     "recipe",
     "reliable_recipe",
     "slim_resnet18",
     "small_cnn",
 ]
+
+HEADS |= {"means": MeansHead, "lda": LDAHead}

@@ -137,7 +137,7 @@ def reliable_recipe(encoder: nn.Module) -> Recipe | None:
         return None
     tensors = (*encoder.parameters(), *encoder.buffers())
     precisions = {tensor.dtype for tensor in tensors if tensor.is_floating_point()}
-    return recipe(encoder) if len(precisions) == 1 else None
+    return recipe(encoder) if len(precisions) <= 1 else None
 
 
 def built_in(recipe: Recipe | None, state: Mapping[str, Tensor], frozen: Iterable[str] = ()) -> nn.Module:
@@ -165,6 +165,14 @@ def default_net(shape: tuple[int, ...]) -> str:
     if len(shape) != 3 or min(shape[1:]) < 8:
         return "mlp"
     return "slim-resnet18" if min(shape[1:]) >= 32 else "small-cnn"
+
+
+def raw(shape: tuple[int, ...]) -> nn.Sequential:
+    """No encoder: the features are the samples themselves, flattened."""
+    return _with_recipe(nn.Sequential(nn.Flatten()), "raw", as_shape(shape), 0, 0)
+
+
+NETS["raw"] = lambda shape, seed=0, width=0: raw(shape)
 
 
 def _nothing(dimensions: int) -> nn.Parameter:
@@ -224,6 +232,9 @@ class Head(nn.Module):
             for value in optimizer.state.get(parameter, {}).values() if optimizer else ():
                 if isinstance(value, Tensor) and value.shape == parameter.shape:
                     value[row] = 0
+
+    def check(self, state: Mapping[str, Tensor]) -> None:
+        """A CheckpointError if the state of a net has something of the head that would cost more than it holds."""
 
     def _exchange(self, name: str, new: nn.Parameter, optimizer: torch.optim.Optimizer | None) -> None:
         """Puts another parameter in the place of one; optimizer state of its shape follows, new rows at zero.

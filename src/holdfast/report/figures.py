@@ -29,6 +29,8 @@ COLOURS = {
     "gdumb": "#607d8b",
     "a-gem": "#8d9b2f",
     "scr": "#e377c2",
+    "slda": "#f0a202",
+    "ncm": "#6c8e00",
     "fine-tuning": "#b5a642",
     "iid": "#3a9d5d",
     "iid++": "#1f6f43",

@@ -90,7 +90,7 @@ def kind(spec: RunSpec) -> Hashable:
         (stream.kind, stream.path, frozenset(options - set(usual.items()))),
         _method(spec.method, spec.options),
         _method(*methods.parse(spec.start)) if spec.start else None,
-        spec.net or _default_nets().get(stream.kind),
+        spec.net or _usual_net(spec.method, stream.kind),
         tuple(getattr(spec, name) for name in OTHERS),
     )
 
@@ -104,6 +104,13 @@ def work(spec: RunSpec) -> Hashable:
 def _method(name: str, options: Mapping[str, str]) -> Hashable:
     """With its defaults filled in; a file of the user's is not executed for this."""
     return (name, frozenset(options.items())) if methods.file_of(name) else methods.make(name, options)
+
+
+def _usual_net(method: str, stream: str) -> str | None:
+    """A file of the user's is not executed for this."""
+    if methods.file_of(method) is None and not methods.find(method).learns_by_gradient:
+        return "raw"
+    return _default_nets().get(stream)
 
 
 @cache

@@ -103,7 +103,7 @@ def plan(spec: RunSpec, source: Source) -> Plan:
     if method.needs_task_ids and not source.has_tasks:
         raise InputError(f"{spec.method} is told the task, but {spec.stream} has no tasks; give it a stream that has")
     shape = source.dataset.sample_shape
-    net = spec.net or default_net(shape)
+    net = spec.net or (default_net(shape) if method.learns_by_gradient else "raw")
     if not pretrained.is_pretrained(net):
         if net not in NETS:
             raise UnknownName("net", net, [*NETS, pretrained.FORMS])
@@ -152,6 +152,8 @@ def _check_stored(spec: RunSpec, start: Method, method: Method) -> None:
 
 def _check_averaged(spec: RunSpec, *methods: Method) -> None:
     for method in methods:
+        if not method.learns_by_gradient:
+            raise InputError(f"--average {spec.average:g}: {type(method).__name__} answers from averages already")
         if answers.trains(method):
             name = type(method).__name__
             raise InputError(f"--average {spec.average:g}: {name} makes the net that answers when asked")
