@@ -3,11 +3,13 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 RUNS := .venv/runs
+PYTEST := $(BIN)/pytest -n 2 --dist worksteal
+QUICK := $(PYTEST) -m "not slow"
 
 # One thread a process: results do not depend on the number of cores, and processes do not fight over them.
 export OMP_NUM_THREADS = 1
 
-.PHONY: run test test-processors docs bench reliability clean
+.PHONY: run test test-quick test-processors docs bench reliability clean
 
 run: $(RUNS)
 	$(BIN)/holdfast run
@@ -17,7 +19,14 @@ test: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/mypy
-	$(BIN)/pytest -n 2 --dist worksteal --durations 10
+	$(QUICK) --cov --cov-report term
+	$(PYTEST) -m slow --durations 10
+
+# An answer in about a minute: all rooms, but nothing that starts processes or takes seconds. Tracing lines costs half
+# as much again as these tests, so coverage is measured on them alone: what they reach is a lower bound for all tests.
+test-quick: $(READY)
+	$(BIN)/ruff check .
+	$(QUICK)
 
 # The numerical tests under every instruction set that this processor can pretend to have.
 test-processors: $(READY)
@@ -46,4 +55,4 @@ $(READY): pyproject.toml constraints.txt
 	touch $(RUNS) $@
 
 clean:
-	rm -rf .venv dist site holdfast-runs .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv dist site holdfast-runs .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage

@@ -1,4 +1,4 @@
-"""What mkdocs does not do by itself for the site: equations as MathML, links to source files, the changelog."""
+"""What mkdocs does not do by itself: equations as MathML, links to source files, the changelog, no network."""
 
 import re
 from pathlib import Path
@@ -6,12 +6,15 @@ from typing import Any
 
 from latex2mathml.converter import convert
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[1]
 DISPLAYED = re.compile(r"^\$\$\n(.*?)\n\$\$$", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"(?<![\\$\w`])\$([^$\n]+?)\$(?![\w$])")
 CODE = re.compile(r"(```.*?```|`[^`\n]*`)", re.DOTALL)
 TO_SOURCE = re.compile(r"\[([^\]]*)\]\(((?:\.\./)+(?:src|scripts|tests|bench|reliability)/[^)]*|notes|records[^)]*)\)")
+FROM_A_NETWORK = "https://unpkg.com/iframe-worker/shim"
+TAKES_HOURS = "Not run by the tests, which only check that it is understood: it takes minutes to hours"
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -20,11 +23,18 @@ def on_files(files: Files, config: Any) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
+def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
+    if page.file.src_uri.startswith(("methods/", "results/")):
+        markdown = markdown.replace("```sh\n", f'```sh title="{TAKES_HOURS}"\n')
     markdown = TO_SOURCE.sub(lambda found: f"{found[1]} (`{found[2].replace('../', '')}`)", markdown)
     pieces = CODE.split(markdown)
     pieces[::2] = [_with_equations(text) for text in pieces[::2]]
     return "".join(pieces)
+
+
+def on_post_page(output: str, page: Page, **_: Any) -> str:
+    """The search of pages on disk takes a script that the theme would get from a network."""
+    return output.replace(FROM_A_NETWORK, "../" * page.url.count("/") + "iframe-worker.js")
 
 
 def _with_equations(text: str) -> str:

@@ -38,8 +38,12 @@ def name_of(item: object) -> str:
     return getattr(item, "__name__", str(item))
 
 
+QUICK = ("er", "er-ace", "icarl", "a-gem")  # one of each kind of step
+PARAMETERS = [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in VARIANTS]
+
+
 @pytest.mark.parametrize("check", checks.ALL, ids=name_of)
-@pytest.mark.parametrize("method", VARIANTS)
+@pytest.mark.parametrize("method", PARAMETERS)
 def test_every_method_holds_what_every_method_has_to_hold(method: str, check: checks.Check) -> None:
     check(VARIANTS[method])
 

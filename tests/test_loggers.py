@@ -16,6 +16,8 @@ from holdfast.runs.run import Progress
 from holdfast.runs.spec import RunSpec
 from holdfast.runs.worker import Advanced, Died, Failed, Finished, Saved, Started
 
+pytestmark = pytest.mark.slow
+
 DONE = RunSpec(stream="fashion", method="der", options={"alpha": "0.5"}, seed=1, lr=0.05)
 FAILED = RunSpec(stream="fashion", method="er-ace")
 STOPPED = RunSpec(stream="fashion", method="ss-il")  # its title has a † that a file name had better not have

@@ -1,6 +1,5 @@
 """The page "add your own method", executed."""
 
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from holdfast.commands.main import main
+from tests.pages import DOCS, blocks
 
-PAGE = Path(__file__).parents[1] / "docs" / "own-method.md"
-TEXT = PAGE.read_text()
-PYTHON, SHELL = (re.findall(rf"```{kind}\n(.*?)```", TEXT, re.DOTALL) for kind in ("python", "sh"))
+PAGE = DOCS / "own-method.md"
+PYTHON = [block.text for block in blocks(PAGE, "python")]
+COMMANDS = [words for block in blocks(PAGE, "sh") for words in block.commands]
 
 
 @pytest.fixture
@@ -21,9 +21,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("command", [line for block in SHELL for line in block.splitlines()])
-def test_its_commands_work(command: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    name, *words = command.split()
+@pytest.mark.slow
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_its_commands_work(command: list[str], folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name, *words = command
     assert name == "holdfast"
     assert main(words) == 0, capsys.readouterr().out
     out = capsys.readouterr().out
@@ -39,8 +40,3 @@ def test_its_test_is_found_by_pytest(folder: Path) -> None:
 
 def test_a_method_of_ones_own_is_short() -> None:
     assert len(PYTHON[0].splitlines()) <= 30
-
-
-def test_what_it_links_to_is_there() -> None:
-    links = re.findall(r"\]\(([^)]+)\)", TEXT)
-    assert links and [link for link in links if not (PAGE.parent / link).exists()] == []

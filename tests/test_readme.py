@@ -10,14 +10,15 @@ from holdfast import methods
 from holdfast.commands.main import parser
 from holdfast.learner import learner
 from holdfast.methods import METHODS, find
+from tests.pages import ROOT, blocks, broken_links
 
-README = Path(__file__).parents[1] / "README.md"
+README = ROOT / "README.md"
 TEXT = README.read_text()
-BLOCKS = {kind: re.findall(rf"```{kind}\n(.*?)```", TEXT, re.DOTALL) for kind in ("python", "sh")}
+PYTHON = [block.text for block in blocks(README, "python")]
 
 
 def test_the_learner_on_ones_own_data(capsys: pytest.CaptureFixture[str]) -> None:
-    exec(compile(BLOCKS["python"][0], "README.md", "exec"), {})
+    exec(compile(PYTHON[0], "README.md", "exec"), {})
     first, second = capsys.readouterr().out.splitlines()[:2]
     assert first == "['storm']"
     assert second.startswith("['calm', 'windy', 'storm']")
@@ -28,13 +29,13 @@ def test_the_example_in_the_docstring() -> None:
 
 
 def test_a_method_of_ones_own(tmp_path: Path) -> None:
-    (tmp_path / "own.py").write_text(BLOCKS["python"][1])
+    (tmp_path / "own.py").write_text(PYTHON[1])
     assert find(f"{tmp_path / 'own.py'}:GentleReplay").__name__ == "GentleReplay"
 
 
 def test_every_command_is_understood() -> None:
-    lines = [line.partition("#")[0].split() for block in BLOCKS["sh"] for line in block.splitlines()]
-    commands = [words[1:] for words in lines if words and words[0] == "holdfast"]
+    lines = [words for block in blocks(README, "sh") for words in block.commands]
+    commands = [words[1:] for words in lines if words[0] == "holdfast"]
     assert len(commands) >= 4
     for words in commands:
         options = parser().parse_args(words)
@@ -47,6 +48,4 @@ def test_the_table_has_every_method() -> None:
 
 
 def test_what_it_links_to_is_there() -> None:
-    links = [link for link in re.findall(r"\]\(([^)]+)\)", TEXT) if not link.startswith("http")]
-    assert links
-    assert [link for link in links if not (README.parent / link).exists()] == []
+    assert broken_links(README) == []

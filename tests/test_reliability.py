@@ -61,6 +61,8 @@ from reliability.outcome import Measure, Outcome, Skipped, counted
 from reliability.scenarios import scenarios
 from reliability.watch import Watch
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_figures(name: str) -> None:

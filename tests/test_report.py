@@ -68,6 +68,7 @@ def test_one_seed_has_no_error_bar() -> None:
     assert "n = 1" in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", [1, 3])
 def test_a_picture_is_drawn_for_any_number_of_seeds_and_unknown_methods(seeds: int, tmp_path: Path) -> None:
     records = [record(t, s, 0.4) for t in ("er", "er:head=cosine", "mine.py:Own") for s in range(seeds)]

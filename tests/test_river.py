@@ -26,6 +26,7 @@ CHECKS = [(model, check) for model in MODELS for check in checks.yield_checks(mo
 Sample = dict[Any, Any]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("model", "check"), CHECKS, ids=lambda value: getattr(value, "__name__", None))
 def test_rivers_own_checks(model: OnlineClassifier, check: Callable[[Classifier], None]) -> None:
     assert model._unit_test_skips() == set()
@@ -64,6 +65,7 @@ def room_in(model: OnlineClassifier) -> int:
     return named_features.room(model.learner)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dataset", "better_by"),
     [(datasets.Phishing, -0.04), (datasets.ImageSegments, 0.03)],  # two classes that a line parts, seven it does not
@@ -76,6 +78,7 @@ def test_accuracy_on_real_streams_beside_a_linear_model(dataset: Any, better_by:
     assert accuracy(OnlineClassifier()) > accuracy(linear_model.SoftmaxRegression()) + better_by
 
 
+@pytest.mark.slow
 def test_classes_one_after_another_are_not_forgotten() -> None:
     scaler = preprocessing.StandardScaler()
     for x, _ in datasets.ImageSegments():
@@ -278,6 +281,7 @@ def test_bad_parameters(parameters: dict[str, Any], message: str) -> None:
         taught(20, **parameters)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["er", "er-aml", "der++", "gdumb:rounds=2", "a-gem", "scr", ERACE(head="linear")])
 def test_other_methods_learn_features_that_appear(method: Any) -> None:
     model = taught(100, method=method)

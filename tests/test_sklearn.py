@@ -37,6 +37,7 @@ from reliability.signals import EveryMoment, Interrupt
 Array = NDArray[Any]
 
 
+@pytest.mark.slow
 @parametrize_with_checks([OnlineClassifier()])  # type: ignore[untyped-decorator]
 def test_scikit_learns_own_checks(estimator: OnlineClassifier, check: Callable[[OnlineClassifier], None]) -> None:
     check(estimator)
@@ -234,6 +235,7 @@ def test_parameters_of_the_wrong_kind(wrong: dict[str, Any], message: str) -> No
         OnlineClassifier(**wrong).fit(np.eye(4), [1, 2, 1, 2])
 
 
+@pytest.mark.slow
 def test_pipeline_grid_search_and_cross_validation(digits: list[Array]) -> None:
     x, _, y, _ = (part[:150] for part in digits)
     pipeline = make_pipeline(StandardScaler(), OnlineClassifier(epochs=5, width=64))
@@ -245,12 +247,14 @@ def test_pipeline_grid_search_and_cross_validation(digits: list[Array]) -> None:
     assert cross_val_score(pipeline, x, y, cv=2).mean() > 0.7
 
 
+@pytest.mark.slow
 def test_several_passes_are_better_than_a_linear_model(digits: list[Array]) -> None:
     x, test_x, y, test_y = digits
     linear = SGDClassifier(random_state=0).fit(x, y).score(test_x, test_y)
     assert OnlineClassifier(epochs=5).fit(x, y).score(test_x, test_y) > max(linear, 0.95)
 
 
+@pytest.mark.slow
 def test_classes_one_after_another_are_not_forgotten(digits: list[Array]) -> None:
     x, test_x, y, test_y = digits
     order = np.argsort(y, kind="stable")
@@ -391,6 +395,7 @@ def test_what_is_said_when_scikit_learn_is_missing() -> None:
     )
 
 
+@pytest.mark.slow
 def test_interrupted_anywhere_classes_and_learner_go_together() -> None:
     """Between what the learner has learned and what the estimator knows of it, too."""
 

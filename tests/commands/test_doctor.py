@@ -20,6 +20,7 @@ def in_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "EXTRAS", {"plots": "matplotlib", "serve": "no_such_module_at_all"})
 
 
+@pytest.mark.slow
 def test_a_line_for_each_thing_and_a_verdict(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -28,6 +29,7 @@ def test_a_line_for_each_thing_and_a_verdict(capsys: pytest.CaptureFixture[str])
     assert lines[-1].startswith("everything that is installed works")
 
 
+@pytest.mark.slow
 def test_the_same_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -37,6 +39,7 @@ def test_the_same_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
     assert found["verdict"]
 
 
+@pytest.mark.slow
 def test_what_crashes_when_it_is_imported_is_found(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -110,6 +110,7 @@ def test_repair_of_what_is_whole(home: Path, capsys: pytest.CaptureFixture[str])
     assert "to_step must be from 0" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_without_a_terminal_repair_wants_to_be_told(home: Path) -> None:
     log = damage(home)
     damaged = log.read_bytes()

@@ -45,6 +45,7 @@ def test_help_answers_without_torch() -> None:
     assert "holdfast run" in shown
 
 
+@pytest.mark.slow
 def test_run_ends_with_a_table_a_picture_and_records(own: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*own, "--seeds", "2", "--method", "er", "--method", "er-ace:head=linear", "--json", "all.json"]) == 0
     shown = capsys.readouterr().out
@@ -177,6 +178,7 @@ class Broken(ER):
 """
 
 
+@pytest.mark.slow
 def test_a_sweep_goes_through_its_grid_and_repeats_what_failed_when_asked(
     own: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -278,6 +280,7 @@ def test_data_commands(own: list[str], capsys: pytest.CaptureFixture[str]) -> No
     assert main(["data", "verify", "fashion"]) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("signal_sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_stopping_keeps_what_is_finished(own: list[str], signal_sent: signal.Signals, code: int) -> None:
     """The first run is short, the second would take hours."""

@@ -186,6 +186,7 @@ def test_the_dataset_as_published() -> None:
     assert (layout.classes, layout.train, layout.test, layout.sample_shape) == (100, 500, 100, (3, 84, 84))
 
 
+@pytest.mark.slow
 def test_a_net_learns_from_it(lists: Path, root: Path) -> None:
     brought(lists, root)
     stream = named("mini-imagenet:tasks=2,batch=6", root)

@@ -79,6 +79,7 @@ def streaming(home: Path) -> Iterator[Stream]:
         stream.kill()
 
 
+@pytest.mark.slow
 def test_while_another_process_learns_everything_is_read_as_it_was_at_one_moment(home: Path) -> None:
     """Its log is changed for another every three steps. In the end it is killed, and copied once more."""
     reference = Learner(mlp((3,), width=8), ERACE(), memory=20)

@@ -124,6 +124,7 @@ def test_interrupted_between_the_log_and_the_return(change: str, home: Path, mon
         assert learner.state_hash() == plain(2).state_hash()
 
 
+@pytest.mark.slow
 def test_a_second_opener_is_told_who_has_it(home: Path) -> None:
     with opened(home) as learner:
         learner.observe(*BATCHES[0])
@@ -330,6 +331,7 @@ with holdfast.open(sys.argv[1], mlp((3,), width=8), ERACE(), memory=20, checkpoi
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_ended_at_any_moment_it_goes_on_where_it_was(home: Path, how: signal.Signals) -> None:
     def reference(steps: int) -> str:

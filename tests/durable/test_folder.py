@@ -47,6 +47,7 @@ def read(folder: Path) -> None:
         file.read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "act", [copied, read, lambda folder: (folder / "lock").unlink()], ids=["copied", "read", "lock removed"]
 )
@@ -77,6 +78,7 @@ def test_a_copy_of_an_open_folder_is_a_learner_of_its_own(home: Path) -> None:
             assert copy.state_hash() == learner.state_hash()
 
 
+@pytest.mark.slow
 def test_a_lock_ends_with_the_process_that_took_it_not_with_those_it_forked(home: Path) -> None:
     code = f"""
 import os, sys, time, numpy as np, holdfast
@@ -233,6 +235,7 @@ def test_conditions_that_cannot_be_are_no_error_of_pythons(home: Path) -> None:
         opened(home)
 
 
+@pytest.mark.slow
 def test_what_is_left_open_at_the_end_of_python_is_let_go_of_as_it_is(home: Path) -> None:
     """Nothing is serialised while Python ends, whatever state the log is in."""
     code = f"""

@@ -122,6 +122,7 @@ def test_a_folder_of_the_first_release(tmp_path: Path) -> None:
     assert holdfast.verify(home).problems[0].file == log_of(home).name
 
 
+@pytest.mark.slow
 def test_every_byte_of_the_log_is_checked_and_the_entry_named(home: Path) -> None:
     whole = log_of(home).read_bytes()
     entries = spans(whole)

@@ -87,6 +87,7 @@ def test_a_foreign_log_or_an_entry_of_one_is_noticed(tmp_path: Path, identity: I
                     read(tmp_path / "mixed", identity)
 
 
+@pytest.mark.slow
 def test_a_flip_in_the_last_entry_of_a_closed_log_is_no_torn_end(tmp_path: Path, identity: Identity) -> None:
     file = tmp_path / "log"
     whole = filled(file, identity, ENTRIES, closed=True)

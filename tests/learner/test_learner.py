@@ -391,6 +391,7 @@ def test_r17_tensors_of_the_caller_too() -> None:
     assert learner.state_hash() == kept.state_hash()
 
 
+@pytest.mark.slow
 def test_r18_the_same_seed_gives_the_same_bits_here_and_in_another_process() -> None:
     code = (
         "import torch; torch.set_num_threads(1)\n"

@@ -95,6 +95,7 @@ def test_a_question_in_the_middle_of_a_step_is_answered_at_once_from_before_it(
     assert np.array_equal(learner.predict_proba(X), before.predict_proba(X))
 
 
+@pytest.mark.slow
 def test_r22_every_answer_is_that_of_one_published_step() -> None:
     steps = 120
     learner, reference = (Learner(conv_net(), ERACE(), memory=50) for _ in range(2))

@@ -30,6 +30,7 @@ def test_forwards_in_the_unit_of_the_published_figures(width: int, whole: int, c
     assert theirs.by_operator()["conv"] == convolutions
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "method",
     [ER(), ERACE(), ERAML(), ERAML(fetch="incoming-first"), FineTuning(), IIDPlusPlus()],

@@ -96,6 +96,7 @@ def is_uniform(counts: NDArray[np.int64], shares: list[float], among: list[int])
     return bool(fair_draws and stats.ttest_1samp(shares, large).pvalue > 1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", [9, 17, 26])
 def test_a_draw_is_any_sample_so_far_with_equal_probability_whatever_their_sizes(moment: int) -> None:
     parts = np.split(np.arange(moment), [7, 8, 15])
@@ -191,6 +192,7 @@ def test_while_all_fit_all_are_held() -> None:
     assert sorted(numbers(memory)) == list(range(7)) and not memory.is_full
 
 
+@pytest.mark.slow
 def test_a_budget_bounds_the_bytes_really_held() -> None:
     """Many small samples, then few large ones, then small ones again."""
     nbytes, rng, codec = 1_000_000, np.random.default_rng(0), Says()

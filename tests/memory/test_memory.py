@@ -41,6 +41,7 @@ def test_a_batch_is_the_same_as_its_samples_one_by_one(capacity: int, batches: l
     assert memory.offered == arrival
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("runs", "sizes"), [(10_000, (7, 4, 12)), (4000, (23,)), (2000, (3, 3, 3, 14))], ids=str)
 def test_every_sample_so_far_is_held_with_equal_probability(runs: int, sizes: tuple[int, ...]) -> None:
     """5 of 23: batches larger than the memory, sizes that do not divide it, and one batch for all."""
@@ -126,6 +127,7 @@ def test_a_byte_budget_bounds_the_bytes_really_held() -> None:
     assert held_bytes(1_000_000, [[0, 1] * 1000] * 60) < 1_100_000
 
 
+@pytest.mark.slow
 def test_a_byte_budget_holds_when_classes_come_one_after_another() -> None:
     assert held_bytes(1_000_000, [[label] * 5000 for label in range(50) for _ in range(6)]) < 1_100_000
 

@@ -68,6 +68,7 @@ def test_positives_share_the_class_and_negatives_do_not(
     assert negative_classes == ({0, 1, 2, 3, 4} if negatives == "all" else {0, 1, 2})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "from_batch_first", "negative_classes"),
     [(ERAML(), False, {0, 1, 2}), (ERAML(negatives="all", fetch="incoming-first"), True, {0, 1, 2, 3, 4})],

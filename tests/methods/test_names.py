@@ -101,6 +101,7 @@ def test_a_file_is_executed_once_for_each_content(tmp_path: Path) -> None:
     assert executed.read_text() == "xx"
 
 
+@pytest.mark.slow
 def test_a_method_from_a_file_is_pickled_for_processes_that_have_the_file(tmp_path: Path) -> None:
     file = tmp_path / "own.py"
     file.write_text(OWN)

@@ -15,6 +15,8 @@ from holdfast.runs.plan import plan
 from holdfast.runs.store import Record, Store
 from holdfast.streams import source
 
+pytestmark = pytest.mark.slow
+
 ER, ALL, INCOMING = (Setting(method=method) for method in ("er", "er-aml:negatives=all", "er-aml"))
 
 

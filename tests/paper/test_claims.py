@@ -121,6 +121,7 @@ def test_every_claim_rests_on_runs_that_can_be_made() -> None:
         setting.specs(1, quick=True)
 
 
+@pytest.mark.slow
 def test_the_command_writes_what_it_shows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["paper", "claims", "--out", str(tmp_path)]) == 2
     assert "there are no runs in" in capsys.readouterr().err

@@ -25,6 +25,8 @@ from holdfast.paper.tables import TABLES
 from holdfast.report.statistics import paired
 from holdfast.runs.store import Record, Store
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def everything(tmp_path_factory: pytest.TempPathFactory) -> Path:

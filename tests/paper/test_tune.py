@@ -177,6 +177,7 @@ def test_nothing_is_chosen_before_all_was_tried(tmp_path: Path, tune: Tune, monk
     assert tune("er", "--seeds", "2", code=130) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("augment", "method"), [(False, "ss-il"), (True, "er-ace")])
 def test_what_was_tried_and_how_is_kept(tmp_path: Path, tune: Tune, *, augment: bool, method: str) -> None:
     arguments = ["--memory", "5", "--memory", "20", "--seeds", "1", *(["--augment"] if augment else [])]
@@ -211,6 +212,7 @@ def test_tunes_merge_and_the_last_one_counts(tmp_path: Path, tune: Tune, capsys:
     assert choices(tmp_path)["er-ace"] == json.loads(before)["choices"][1]
 
 
+@pytest.mark.slow
 def test_processes_that_write_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
     code = """
 import sys
@@ -271,6 +273,7 @@ def _given(dataset: Dataset, root: Path) -> Dataset:
     return dataset
 
 
+@pytest.mark.slow
 def test_test_samples_are_never_touched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Records and picks are bit for bit the same, whether there are test samples or something that cannot be read."""
     whole = fashion()
@@ -294,6 +297,7 @@ def test_test_samples_are_never_touched(tmp_path: Path, monkeypatch: pytest.Monk
         _ = source("fashion:first=20", tmp_path).fingerprint
 
 
+@pytest.mark.slow
 def test_tables_are_made_with_what_was_chosen(tmp_path: Path, tune: Tune, capsys: pytest.CaptureFixture[str]) -> None:
     search = dataclasses.replace(ER, method="er-aml", memory=(20,), seeds=1)
     pretend(tmp_path, search, lambda spec: 0.9 if (spec.lr, spec.options["temperature"]) == (0.001, "0.1") else 0.1)

@@ -14,6 +14,8 @@ from holdfast.paper.setting import Setting
 from holdfast.runs.store import Store
 from tests.report.browser import Browser, chromium
 
+pytestmark = pytest.mark.slow
+
 NASTY = "<img src=x onerror=document.title=1>.py"
 FAILS = """
 from holdfast import ERACE

@@ -44,6 +44,7 @@ def test_every_size_and_codec_is_another_run_however_it_is_written() -> None:
     assert replace(SPEC, codec="raw").codec is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["er-ace", "gdumb", "der"])
 def test_encoded_samples_take_the_bytes_of_raw_ones(method: str) -> None:
     """Two a class of ten, and several times as many as fit there raw."""
@@ -78,6 +79,7 @@ def test_a_stopped_run_goes_on_to_the_same_record(same: Callable[[dict[str, Any]
     assert "codec" not in run(replace(SPEC, codec=None), Path())["environment"]
 
 
+@pytest.mark.slow
 def test_the_command_and_its_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = ["--out", str(tmp_path / "runs")]
     common = [

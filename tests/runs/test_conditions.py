@@ -37,6 +37,7 @@ def spec(npz: str) -> RunSpec:
     return RunSpec(stream=npz, method="er-ace", memory=4)
 
 
+@pytest.mark.slow
 def test_the_arithmetic_of_a_machine_is_the_same_each_time_and_another_under_other_instructions() -> None:
     assert arithmetic() == arithmetic()
     assert arithmetic(ATEN_CPU_CAPABILITY="default", ONEDNN_MAX_CPU_ISA="SSE41") != arithmetic() or (
@@ -97,6 +98,7 @@ def test_a_run_that_goes_on_on_another_processor_says_so(
     assert record["precision"]["name"] == "float32"  # what was found there may crash here
 
 
+@pytest.mark.slow
 def test_records_made_elsewhere_or_in_another_precision_are_said_to_be(
     npz: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -42,6 +42,7 @@ def test_a_file_holds_common_choices_and_grids_of_their_own(tmp_path: Path) -> N
     assert {s.memory for s in specs if s.method == "icarl"} == {20}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "said"),
     [

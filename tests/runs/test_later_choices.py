@@ -24,6 +24,7 @@ from tests.runs.stopping import planned, stopped_after_every_step
 SPEC = RunSpec(stream="fashion:first=10", method="er-ace", memory=2, eval_every=5, average=0.9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["er-ace", "scr"])
 def test_what_is_evaluated_is_what_predict_answers(method: str, tmp_path: Path) -> None:
     """On a net with BatchNorm, so by the fast path."""

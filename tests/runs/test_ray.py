@@ -23,6 +23,9 @@ from holdfast.runs.spec import RunSpec
 from holdfast.runs.store import Store
 from holdfast.runs.sweep import Sweep
 from holdfast.runs.worker import Advanced, Event, Started
+from tests.pages import DOCS, blocks
+
+pytestmark = pytest.mark.slow
 
 Same = Callable[[dict[str, Any]], dict[str, Any]]
 NODE: dict[str, Any] = {"num_cpus": 1, "node_ip_address": "127.0.0.1", "object_store_memory": 100 << 20}
@@ -82,6 +85,16 @@ def test_from_the_command_line(nodes: Nodes, npz: str, folder: Path, capsys: pyt
     assert main([*command, "--backend", "ray", "--address", nodes.address, "--cpus-per-run", "0.5"]) == 0
     assert "2 seeds" in capsys.readouterr().out
     assert len(Store(Path("out/runs.sqlite")).rows()) == 2
+
+
+def test_the_page_on_it(nodes: Nodes, folder: Path) -> None:
+    """On this cluster instead of one that is started for it."""
+    (grid,) = blocks(DOCS / "ray.md", "toml")
+    (folder / "grid.toml").write_text(grid.text)
+    (words,) = [words for block in blocks(DOCS / "ray.md", "sh") if block.is_run for words in block.commands]
+    assert main([*words[1:], "--address", nodes.address]) == 0
+    rows = Store(Path("holdfast-runs/runs.sqlite")).rows()
+    assert sorted(row["method"] for row in rows) == ["er", "er-ace"] and all(row["status"] == "done" for row in rows)
 
 
 def test_a_node_may_die_in_the_middle(nodes: Nodes, slow: RunSpec, tmp_path: Path, store: Store, same: Same) -> None:

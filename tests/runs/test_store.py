@@ -142,6 +142,7 @@ def write_many(file: Path, writer: int) -> None:
         Store(file).keep(f"{writer}-{number}", record(number))
 
 
+@pytest.mark.slow
 def test_several_processes_write_at_a_time_and_nothing_is_lost(store: Store) -> None:
     context = multiprocessing.get_context("forkserver")
     writers = [context.Process(target=write_many, args=(store.file, writer)) for writer in range(4)]
@@ -154,6 +155,7 @@ def test_several_processes_write_at_a_time_and_nothing_is_lost(store: Store) -> 
     assert all(len(store.record(row["id"])["evaluations"]) == 3 for row in store.rows())
 
 
+@pytest.mark.slow
 def test_a_log_cut_anywhere_leaves_whole_records_and_a_store_that_goes_on(store: Store, tmp_path: Path) -> None:
     """What a power loss leaves of the write-ahead log: a beginning of it."""
     reader = sqlite3.connect(store.file)
@@ -250,6 +252,7 @@ def test_a_record_that_was_changed_is_noticed_and_the_others_are_not_concerned(s
     everything()
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_changes_no_number(store: Store) -> None:
     """What is read is right or refused; what is named as damaged can be removed and kept anew."""
     rng = random.Random(0)

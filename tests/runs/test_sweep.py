@@ -142,6 +142,7 @@ def killed_before_it_speaks(root: Path, connection: Connection) -> None:
     serve(root, connection)
 
 
+@pytest.mark.slow
 def test_workers_that_are_killed_never_end_a_sweep(
     npz: str, tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,6 +176,7 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
+@pytest.mark.slow
 def test_nobody_waits_for_processes_that_are_still_starting(npz: str, tmp_path: Path) -> None:
     """Not even who reads what the command and its processes print."""
     (tmp_path / "takes_long_to_import.py").write_text("open('importing', 'w').close()\nimport time\ntime.sleep(600)\n")
@@ -185,6 +187,7 @@ def test_nobody_waits_for_processes_that_are_still_starting(npz: str, tmp_path: 
     assert done.stderr.startswith("holdfast: stopped; 0 of 9 runs") and done.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_ctrl_c_saves_and_the_next_time_goes_on(slow: RunSpec, tmp_path: Path, store: Store) -> None:
     def interrupt(event: Event) -> None:
         if isinstance(event, Advanced):
@@ -204,6 +207,7 @@ def test_ctrl_c_saves_and_the_next_time_goes_on(slow: RunSpec, tmp_path: Path, s
     assert list((tmp_path / "runs.snapshots").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_where_no_process_can_start_it_ends_at_once(npz: str, tmp_path: Path) -> None:
     # what stdin says cannot be imported
     script = "from holdfast.commands.main import main\nraise SystemExit(main(ARGUMENTS))"
@@ -246,6 +250,7 @@ def test_what_another_process_is_at_is_refused_with_its_pid_and_free_when_it_is_
             claims.take({"a": "the first", "b": "the second"})
 
 
+@pytest.mark.slow
 def test_runs_are_repeated_only_where_no_other_process_is_at_them(
     npz: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

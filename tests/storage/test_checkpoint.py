@@ -35,6 +35,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "learner.safetensors"
 
 
+@pytest.mark.slow
 def test_every_flipped_bit_is_found(file: Path) -> None:
     taught(memory=3).save(file)
     whole = file.read_bytes()
