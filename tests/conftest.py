@@ -1,5 +1,8 @@
+import json
 import os
 import signal
+from collections.abc import Callable
+from typing import Any
 
 os.environ["OMP_NUM_THREADS"] = "1"  # read when torch is imported; torch.set_num_threads is for one thread alone
 
@@ -34,3 +37,14 @@ def blobs() -> Dataset:
 @pytest.fixture
 def stream(blobs: Dataset) -> Stream:
     return split(blobs, tasks=3)
+
+
+@pytest.fixture
+def same() -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """What must be the same in two records of one run: everything but how long it took and who asked for it."""
+
+    def without_times(record: dict[str, Any]) -> dict[str, Any]:
+        plain: dict[str, Any] = json.loads(json.dumps(record))
+        return {key: value for key, value in plain.items() if key not in ("seconds", "train_seconds", "command")}
+
+    return without_times

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from holdfast.augment import crop_and_flip
     from holdfast.batch import Batch, Task
+    from holdfast.datasets import Dataset, from_arrays
     from holdfast.durable import DurableLearner, open
     from holdfast.durable.backups import backup
     from holdfast.durable.history import kept, roll_back
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from holdfast.durable.repairs import repair
     from holdfast.durable.verification import verify
     from holdfast.errors import HoldfastError
+    from holdfast.laboratory import Results, run, sweep
     from holdfast.learner import Learner
     from holdfast.learner.memory_contents import export_memory, import_memory, memory_gallery, memory_summary
     from holdfast.memory import ClassBalanced, Memory, Reservoir
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     )
     from holdfast.nets import Frozen, mlp, raw, slim_resnet18, small_cnn
     from holdfast.nets.pretrained import pretrained
+    from holdfast.streams import ordered
 
 __version__ = "0.1.0"
 
@@ -65,6 +68,7 @@ __all__ = [
     "Codec",
     "DERPlusPlus",
     "DERPlusPlusACE",
+    "Dataset",
     "DurableLearner",
     "FineTuning",
     "Frozen",
@@ -78,11 +82,13 @@ __all__ = [
     "Memory",
     "Method",
     "Reservoir",
+    "Results",
     "StepContext",
     "Task",
     "backup",
     "crop_and_flip",
     "export_memory",
+    "from_arrays",
     "import_memory",
     "inspect",
     "kept",
@@ -90,16 +96,22 @@ __all__ = [
     "memory_summary",
     "mlp",
     "open",
+    "ordered",
     "pretrained",
     "raw",
     "repair",
     "roll_back",
+    "run",
     "slim_resnet18",
     "small_cnn",
+    "sweep",
     "verify",
 ]
 
 _MODULES = {
+    "datasets": ("Dataset", "from_arrays"),
+    "laboratory": ("Results", "run", "sweep"),
+    "streams": ("ordered",),
     "augment": ("crop_and_flip",),
     "durable.backups": ("backup",),
     "batch": ("Batch", "Task"),

@@ -10,6 +10,8 @@ from types import CodeType, ModuleType
 
 from holdfast.errors import InputError
 
+PREFIX = "holdfast_method_"  # of the modules made of them
+
 
 def file_of(name: str) -> Path | None:
     """The user's file in `file.py:name`; None for the names of this package."""
@@ -45,7 +47,7 @@ def module_of(file: Path, what: str) -> ModuleType:
     except OSError as error:
         raise InputError(f"{file} cannot be read: {error.strerror}") from error
     digest = hashlib.sha256(os.fsencode(path) + b"\0" + content).hexdigest()
-    name = f"holdfast_method_{digest[:16]}"
+    name = f"{PREFIX}{digest[:16]}"
     if name not in sys.modules:
         try:
             _execute(content, path, name)

@@ -250,7 +250,7 @@ class Untouchable:
 class Here:
     """Runs in this process, where what a test puts in the place of the data is what runs see."""
 
-    def __init__(self, root: Path, processes: int) -> None:
+    def __init__(self, root: Path, processes: int, sources: object = None) -> None:
         self._root = root
         self._jobs: list[Job] = []
 
@@ -279,7 +279,7 @@ def test_test_samples_are_never_touched(tmp_path: Path, monkeypatch: pytest.Monk
     whole = fashion()
     x, y = Untouchable(whole.test_x), Untouchable(whole.test_y)
     poisoned = dataclasses.replace(whole, test_x=x, test_y=y)  # type: ignore[arg-type]
-    monkeypatch.setattr("holdfast.commands.execution.Local", Here)
+    monkeypatch.setattr("holdfast.laboratory.execution.Local", Here)
     found = []
     for name, dataset in (("whole", whole), ("poisoned", poisoned)):
         monkeypatch.setitem(LOADERS, "fashion", partial(_given, dataset))

@@ -1,7 +1,4 @@
-import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -42,14 +39,3 @@ def store(tmp_path: Path) -> Store:
     store = Store(tmp_path / "runs.sqlite")
     store.open()
     return store
-
-
-@pytest.fixture
-def same() -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """What must be the same in two records of one run: everything but how long it took and who asked for it."""
-
-    def without_times(record: dict[str, Any]) -> dict[str, Any]:
-        plain: dict[str, Any] = json.loads(json.dumps(record))
-        return {key: value for key, value in plain.items() if key not in ("seconds", "train_seconds", "command")}
-
-    return without_times

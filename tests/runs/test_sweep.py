@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -24,6 +24,7 @@ from holdfast.runs.store import Store
 from holdfast.runs.sweep import MOST_DEATHS, Sweep
 from holdfast.runs.worker import Advanced, Event, Finished, Job, Started
 from holdfast.storage.locks import NameLocks
+from holdfast.streams import Source
 
 serve = local._serve
 Same = Callable[[dict[str, Any]], dict[str, Any]]
@@ -133,13 +134,13 @@ def test_a_worker_may_die_in_the_middle_of_a_message(npz: str, tmp_path: Path, s
     assert same(store.record(sweep.ids[specs[0]]))["state_hash"] == run(specs[0], tmp_path)["state_hash"]
 
 
-def killed_before_it_speaks(root: Path, connection: Connection) -> None:
+def killed_before_it_speaks(root: Path, sources: Mapping[str, Source], connection: Connection) -> None:
     """Six times; then workers are as they always are."""
     for number in range(6):
         with suppress(FileExistsError):
             (root / f"killed {number}").touch(exist_ok=False)
             os.kill(os.getpid(), signal.SIGKILL)
-    serve(root, connection)
+    serve(root, sources, connection)
 
 
 @pytest.mark.slow
@@ -207,10 +208,17 @@ def test_ctrl_c_saves_and_the_next_time_goes_on(slow: RunSpec, tmp_path: Path, s
     assert list((tmp_path / "runs.snapshots").iterdir()) == []
 
 
+NOTHING_STARTS = """
+import sys
+from holdfast.runs.backends import local
+local._serve.__module__ = "nowhere"  # for processes that are started; here it is
+sys.modules["nowhere"] = local
+"""
+
+
 @pytest.mark.slow
 def test_where_no_process_can_start_it_ends_at_once(npz: str, tmp_path: Path) -> None:
-    # what stdin says cannot be imported
-    script = "from holdfast.commands.main import main\nraise SystemExit(main(ARGUMENTS))"
+    script = NOTHING_STARTS + "from holdfast.commands.main import main\nraise SystemExit(main(ARGUMENTS))"
     arguments = ["run", "--stream", npz, "--out", str(tmp_path / "out")]
     done = subprocess.run(
         [sys.executable, "-"],

@@ -1,36 +1,32 @@
-"""Carrying out many runs: what is missing, with progress and loggers; then a table and pictures."""
+"""What commands do with many runs: carry them out, then print a table and draw pictures."""
 
 import argparse
 import importlib.util
-import json
 import sys
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 
 from rich.console import Console
 
-from holdfast.commands.preparation import compute_features
-from holdfast.datasets.get import data_root
-from holdfast.errors import InputError
-from holdfast.loggers import Loggers
-from holdfast.machine import cores
-from holdfast.measure import precision
+from holdfast.laboratory.execution import Execution, do_missing
 from holdfast.measure.evaluate import SAMPLES_COMPARED
-from holdfast.report.live import Live
 from holdfast.report.tables import by_setting, summary
 from holdfast.report.terminal import terminal
-from holdfast.runs.backends.local import Local
 from holdfast.runs.spec import RunSpec
-from holdfast.runs.store import Record, Store
-from holdfast.runs.sweep import Backend, Sweep
-from holdfast.runs.worker import Event
+from holdfast.runs.store import Record
+from holdfast.runs.sweep import Sweep
 from holdfast.storage import files
 
 
+def execution(options: argparse.Namespace) -> Execution:
+    return Execution(**{each.name: getattr(options, each.name) for each in fields(Execution)})
+
+
 def carry_out(specs: Sequence[RunSpec], options: argparse.Namespace) -> int:
-    console = terminal_for(options)
-    plans = do_missing(specs, options, console)
-    _show_results(console, plans, options)
+    console, how = terminal_for(options), execution(options)
+    plans = do_missing(specs, how, console)
+    _show_results(console, plans, how)
     return say_what_is_missing(plans)
 
 
@@ -39,70 +35,7 @@ def terminal_for(options: argparse.Namespace) -> Console:
     return terminal(stderr=files.is_stdout(options.json))
 
 
-def do_missing(specs: Sequence[RunSpec], options: argparse.Namespace, console: Console) -> Sweep:
-    """Runs what is not in the store yet, where and how the options say."""
-    _check(options)
-    store = Store(options.out / "runs.sqlite")
-    how = {"snapshot_every": options.snapshot_every, "keep_learners": options.keep_learners}
-    plans = Sweep(specs, store, data_root(options.data), **how, precision=precision.asked(options.precision))
-    for stream, source in plans.sources.items():
-        for note in source.dataset.notes:
-            console.print(f"{stream}: {note}", highlight=False)
-    loggers = Loggers(options.log, options.out, plans.ids)
-    backend = _backend(options, plans)
-    store.open()
-    repeat = list(plans.ids) if options.fresh else plans.failed() if options.retry_failed else []
-    _say_what_is_there(console, plans, repeat)
-    compute_features(plans.to_do(repeat), plans.sources, console)
-    with loggers, Live(console, plans.to_do(repeat)) as live:
-
-        def show(event: Event) -> None:
-            live.show(event)
-            loggers.show(event)
-
-        plans.run(backend, show, repeat)
-    if options.json:
-        files.output(options.json, json.dumps(plans.records(), separators=(",", ":")).encode())
-    return plans
-
-
-def _check(options: argparse.Namespace) -> None:
-    if options.jobs is not None and options.jobs < 1:
-        raise InputError(f"--jobs must be 1 or more, not {options.jobs}")
-    if not 0 < options.snapshot_every < float("inf"):
-        raise InputError(f"--snapshot-every must be above 0 seconds, not {options.snapshot_every}")
-    if options.json not in (None, files.STDOUT) and (options.json.is_dir() or not options.json.parent.is_dir()):
-        raise InputError(f"--json {options.json}: give a file in a folder that exists")
-
-
-def _backend(options: argparse.Namespace, plans: Sweep) -> Backend:
-    if options.backend == "local":
-        if options.address or options.cpus_per_run or options.gpus_per_run:
-            raise InputError("--address, --cpus-per-run and --gpus-per-run are for --backend ray")
-        return Local(data_root(options.data), options.jobs or cores())
-    from holdfast.runs.backends.ray import Cluster
-
-    return Cluster(
-        plans.sources,
-        plans.ids,
-        options.address,
-        jobs=options.jobs,
-        cpus=options.cpus_per_run or 1,
-        gpus=options.gpus_per_run or 0,
-    )
-
-
-def _say_what_is_there(console: Console, plans: Sweep, repeat: Sequence[RunSpec]) -> None:
-    if done := len(set(plans.done()).difference(repeat)):
-        notes = "".join(f", {note}" for note in plans.differences())
-        console.print(
-            f"{done} of {len(plans.ids)} runs are in {plans.store.file} already{notes} (--fresh repeats them)"
-        )
-    if failed := len(set(plans.failed()).difference(repeat)):
-        console.print(f"{failed} of {len(plans.ids)} runs failed before (--retry-failed repeats them)")
-
-
-def _show_results(console: Console, plans: Sweep, options: argparse.Namespace) -> None:
+def _show_results(console: Console, plans: Sweep, how: Execution) -> None:
     done = plans.rows()
     if done:
         console.print(summary(done))
@@ -110,7 +43,7 @@ def _show_results(console: Console, plans: Sweep, options: argparse.Namespace) -
         samples = min(SAMPLES_COMPARED, len(plans.sources[worst[0].stream].dataset.test_y))
         share = f"{100 * worst[1]['fast_path_agreement']:.1f} %"
         console.print(f"fast evaluation path: the plain net's answer on {share} of {samples} test samples")
-        _draw(console, plans.records(), options.out)
+        _draw(console, plans.records(), Path(how.out))
 
 
 def _draw(console: Console, records: list[Record], folder: Path) -> None:

@@ -9,12 +9,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from holdfast.commands.execution import do_missing, say_what_is_missing, terminal_for
+from holdfast.commands.execution import execution, say_what_is_missing, terminal_for
 from holdfast.commands.options import add_execution
 from holdfast.commands.runs import opened
 from holdfast.commands.standing import carry_out_plan, show_claims, show_coverage
 from holdfast.datasets.get import data_root
 from holdfast.errors import InputError, UnknownName
+from holdfast.laboratory.execution import do_missing
 from holdfast.paper import tuned
 from holdfast.paper.artifacts import ARTIFACTS, badges
 from holdfast.paper.estimate import estimate
@@ -84,7 +85,7 @@ def paper(options: argparse.Namespace) -> int:
         store.open()
         console.print(estimate(Sweep(runs, store, data_root(options.data)), options.jobs))
         return 0
-    plans = None if options.render else do_missing(runs, options, console)
+    plans = None if options.render else do_missing(runs, execution(options), console)
     if plans is None:
         ids = {run: record["id"] for run in runs if (record := there.run(run))}
     else:

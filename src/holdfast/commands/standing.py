@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from holdfast import datasets
-from holdfast.commands.execution import do_missing, say_what_is_missing, terminal_for
+from holdfast.commands.execution import execution, say_what_is_missing, terminal_for
 from holdfast.commands.runs import opened
 from holdfast.datasets.get import data_root
 from holdfast.errors import InputError
+from holdfast.laboratory.execution import do_missing
 from holdfast.paper import budget, claims, coverage, tuned
 from holdfast.paper.artifacts import ARTIFACTS, badges
 from holdfast.paper.budget import Wanted
@@ -74,7 +75,7 @@ def carry_out_plan(options: argparse.Namespace, names: Sequence[str]) -> int:
     _say(options, there, absent)
     if options.estimate or not chosen:
         return 0
-    plans = do_missing([each.wanted.spec for each in chosen], options, console)
+    plans = do_missing([each.wanted.spec for each in chosen], execution(options), console)
     _say(options, _in_store(options, store))
     return say_what_is_missing(plans)
 

@@ -11,9 +11,10 @@ from rich import box
 from rich.table import Table
 
 import holdfast
-from holdfast.commands.execution import do_missing, say_what_is_missing, terminal_for
+from holdfast.commands.execution import execution, say_what_is_missing, terminal_for
 from holdfast.commands.options import add_execution
 from holdfast.errors import InputError, UnknownName
+from holdfast.laboratory.execution import do_missing
 from holdfast.methods import METHODS
 from holdfast.paper import tuned
 from holdfast.paper.artifacts import ARTIFACTS
@@ -125,7 +126,7 @@ def tune(options: argparse.Namespace) -> int:
     check_number(sum(len(search.combinations()) * len(search.settings) * search.seeds for search in to_do))
     runs = [run for search in to_do for run in search.runs()]
     console = terminal_for(options)
-    plans = do_missing(sorted(runs, key=lambda run: run.seed), options, console)
+    plans = do_missing(sorted(runs, key=lambda run: run.seed), execution(options), console)
     choices = []
     for search in to_do:
         tried = _tried(search, plans)

@@ -1,6 +1,7 @@
 """The methods by the names they have on the command line."""
 
 import dataclasses
+import hashlib
 from collections.abc import Mapping
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -16,13 +17,14 @@ from holdfast.methods.gdumb import GDumb
 from holdfast.methods.holdfast import Holdfast
 from holdfast.methods.icarl import ICaRL
 from holdfast.methods.iid import IID, IIDOffline, IIDPlusPlus
+from holdfast.methods.loaded import code_of_class, find_loaded, is_of_program, name_of_own
 from holdfast.methods.mir import MIR
 from holdfast.methods.ncm import NCM
 from holdfast.methods.own import find_in
 from holdfast.methods.scr import SCR
 from holdfast.methods.slda import SLDA
 from holdfast.methods.ssil import SSIL
-from holdfast.user_files import file_of, identity
+from holdfast.user_files import file_of
 
 __all__ = [
     "AGEM",
@@ -49,6 +51,8 @@ __all__ = [
     "Method",
     "Scores",
     "StepContext",
+    "as_text",
+    "code_of",
     "file_of",
     "find",
     "identity",
@@ -80,13 +84,55 @@ METHODS: dict[str, type[Method]] = {
 
 
 def find(name: str) -> type[Method]:
-    """A method by its name, or by `file.py:Class` from a file of the user's."""
+    """A method by its name, by `file.py:Class` from a file of the user's, or by `module:Class` of this program."""
     file = file_of(name)
     if file is not None:
         return find_in(file, name.rpartition(":")[2])
+    if is_of_program(name):
+        return find_loaded(name)
     if name not in METHODS:
         raise UnknownName("method", name, METHODS)
     return METHODS[name]
+
+
+def identity(name: str) -> str:
+    """A method of the user's is what its file says, not where the file lies."""
+    code = code_of(name)
+    return name if code is None else hashlib.sha256(code).hexdigest() + ":" + name.rpartition(":")[2]
+
+
+def code_of(name: str) -> bytes | None:
+    """The code of a method of the user's; None for those of this package."""
+    file = file_of(name)
+    if file is None:
+        return code_of_class(find(name)) if is_of_program(name) else None
+    return file.read_bytes()
+
+
+def as_text(method: Method) -> str:
+    """A method as it is named on the command line, with the options that are not at their defaults.
+
+    Raises InputError for classes that cannot be found again by their names, and for options that cannot be written.
+    """
+    kind = type(method)
+    name = next((name for name, built_in in METHODS.items() if built_in is kind), None) or name_of_own(kind)
+    options = {
+        field.metadata.get("also", field.name): _text(getattr(method, field.name))
+        for field in dataclasses.fields(method)
+        if getattr(method, field.name) != field.default
+    }
+    text = name + (":" + ",".join(f"{option}={value}" for option, value in options.items()) if options else "")
+    if find(name) is not kind:
+        raise InputError(
+            f"{kind.__qualname__} cannot be found by its name: define it at the top of a module or notebook"
+        )
+    if parse(text) != (name, options) or make(name, options) != method:
+        raise InputError(f"{method!r} cannot be written as a method with options: {text!r} is another one")
+    return text
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 
 def make(name: str, options: Mapping[str, str] | None = None) -> Method:

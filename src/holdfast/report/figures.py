@@ -4,16 +4,19 @@ import io
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.measure import metrics
 from holdfast.measure.evaluate import Evaluation
-from holdfast.report.tables import by_title, headline
+from holdfast.report.tables import by_setting, by_title, headline
 from holdfast.runs.store import Record
 from holdfast.storage import files
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 COLOURS = {
     "er": "#7f7f7f",
@@ -37,6 +40,7 @@ COLOURS = {
     "iid-offline": "#0b3d20",
 }
 OTHER_COLOURS = ["#c2185b", "#00695c", "#ff7043", "#3949ab", "#9e7b00", "#455a64"]
+IN_HEADLINE = ("stream=", "memory=", "codec=")
 STYLES = ["-", "--", ":", "-."]
 Array = NDArray[np.floating[Any]]
 Measure = Callable[[Evaluation, metrics.Tasks], float | None]
@@ -44,12 +48,31 @@ Measure = Callable[[Evaluation, metrics.Tasks], float | None]
 
 def anytime(records: Sequence[Record], path: Path) -> None:
     """Accuracy along the stream on all tasks met and on the earlier ones, mean ± standard error over seeds."""
-    import matplotlib
+    write(drawn(records), path, dpi=160)
 
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
 
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), sharey=True, layout="constrained")
+def drawn(records: Sequence[Record]) -> "Figure":
+    """The same as a matplotlib figure, with a row for each setting. Pyplot and its state are left alone."""
+    from matplotlib.figure import Figure
+
+    class Picture(Figure):
+        def _repr_png_(self) -> bytes:
+            """For notebooks that were not told to show figures."""
+            content = io.BytesIO()
+            self.savefig(content, format="png")
+            return content.getvalue()
+
+    settings = by_setting(records)
+    figure = Picture(figsize=(11, 4 * len(settings)), layout="constrained")
+    rows = figure.subfigures(len(settings), 1, squeeze=False)[:, 0]
+    for row, (setting, group) in zip(rows, settings.items(), strict=True):
+        _draw(row, group)
+        row.suptitle(headline(group) + "".join(f", {each}" for each in setting if not each.startswith(IN_HEADLINE)))
+    return figure
+
+
+def _draw(figure: Any, records: Sequence[Record]) -> None:
+    left, right = figure.subplots(1, 2, sharey=True)
     panels: list[tuple[Any, Measure, str]] = [
         (left, metrics.anytime_accuracy, "on all tasks met so far"),
         (right, metrics.earlier_accuracy, "on the tasks before the present one"),
@@ -63,9 +86,6 @@ def anytime(records: Sequence[Record], path: Path) -> None:
         axes.spines[["top", "right"]].set_visible(False)
     left.set_ylabel("accuracy, %")
     left.legend(frameon=False, loc="lower left")
-    figure.suptitle(headline(records))
-    write(figure, path, dpi=160)
-    plt.close(figure)
 
 
 def write(figure: Any, path: Path, **how: Any) -> None:

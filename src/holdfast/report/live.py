@@ -1,12 +1,12 @@
 """What one sees while runs are under way: a table and a bar a run on a terminal, a line now and then elsewhere."""
 
 import time
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from types import TracebackType
 from typing import Any
 
 from rich import box
-from rich.console import Console, Group
+from rich.console import Console
 from rich.live import Live as Screen
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 from rich.table import Table
@@ -16,6 +16,7 @@ from holdfast.runs.spec import RunSpec
 from holdfast.runs.worker import Advanced, Event, Failed, Finished, Noted, Started
 
 SECONDS_BETWEEN_LINES = 30
+SECONDS_BETWEEN_PICTURES = 0.25
 
 
 class Live:
@@ -31,17 +32,27 @@ class Live:
             TextColumn("{task.fields[speed]} {task.fields[accuracy]} {task.fields[left]}"),
             console=console,
         )
+        self._notebook: _Notebook | None = None
         self._screen = Screen(console=console, transient=True, get_renderable=self._picture, refresh_per_second=4)
 
     def __enter__(self) -> "Live":
         if self._console.is_terminal:
             self._screen.start()
+        elif self._console.is_jupyter and not self._console.quiet:
+            self._notebook = _Notebook(self._picture)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
         self._screen.stop()
+        if self._notebook is not None:
+            self._notebook.end()
 
     def show(self, event: Event) -> None:
+        self._show(event)
+        if self._notebook is not None:
+            self._notebook.refresh()
+
+    def _show(self, event: Event) -> None:
         name = f"{event.spec.title} seed {event.spec.seed}"
         match event:
             case Started(spec):
@@ -61,13 +72,14 @@ class Live:
                 if anytime:
                     fields["accuracy"] = f"AA {100 * anytime[-1][1]:.1f} %"
                 self._bars.update(self._rows[spec], total=p.steps, completed=p.step, **fields)
-                if not self._console.is_terminal and time.monotonic() - self._last_line[spec] > SECONDS_BETWEEN_LINES:
+                if not self._sees_bars and time.monotonic() - self._last_line[spec] > SECONDS_BETWEEN_LINES:
                     self._last_line[spec] = time.monotonic()
                     self._line(f"{name}: {p.step}/{p.steps}, " + ", ".join(fields.values()))
             case Finished(spec, record):
                 self._ended(spec, failed=False)
                 figures = f"Acc {100 * record['acc']:.1f} %, AAA {100 * record['aaa']:.1f} %, {record['seconds']:.0f} s"
-                self._line(f"{name}: {figures} ({self._outlook})")
+                if self._notebook is None:
+                    self._line(f"{name}: {figures} ({self._outlook})")
             case Failed(spec, why):
                 self._ended(spec, failed=True)
                 self._line(f"{name} failed: {why.strip().splitlines()[-1]} ({self._outlook})")
@@ -77,16 +89,44 @@ class Live:
         if spec in self._rows:  # not if its worker died before it began
             self._bars.remove_task(self._rows.pop(spec))
 
-    def _picture(self) -> Group:
+    @property
+    def _sees_bars(self) -> bool:
+        return self._console.is_terminal or self._notebook is not None
+
+    def _picture(self) -> Table:
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         for name in self._outlook.counts:
             table.add_column(name, justify="right")
         table.add_column("time left", justify="right")
         table.add_row(*map(str, self._outlook.counts.values()), clock(self._outlook.seconds_left()))
-        return Group(table, self._bars)
+        both = Table.grid()
+        both.add_row(table)
+        both.add_row(self._bars)
+        return both
 
     def _line(self, text: str) -> None:
         self._console.print(text, highlight=False, soft_wrap=True)
+
+
+class _Notebook:
+    """One output of a cell that is replaced as runs go on, and empty when they have ended."""
+
+    def __init__(self, picture: Callable[[], Table]) -> None:
+        from IPython.display import display
+
+        self._picture = picture
+        self._shown = time.monotonic()
+        self._output = display(picture(), display_id=True)
+
+    def refresh(self) -> None:
+        if time.monotonic() - self._shown > SECONDS_BETWEEN_PICTURES:
+            self._shown = time.monotonic()
+            self._output.update(self._picture())
+
+    def end(self) -> None:
+        from IPython.display import HTML
+
+        self._output.update(HTML(""))
 
 
 class Outlook:

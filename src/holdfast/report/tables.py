@@ -1,7 +1,7 @@
 """The table at the end of a run."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rich import box
 from rich.table import Table
@@ -44,26 +44,43 @@ def memory_of(memory: int | str, codec: str | None) -> str:
     return f"{memory} samples a class in memory" + (f", their bytes as {codec}" if codec else "")
 
 
-def summary(records: Sequence[Record]) -> Table:
+class Summary(NamedTuple):
     """A row a method; where more than methods and seeds differ, a block a setting."""
+
+    title: str | None
+    caption: str
+    columns: Sequence[str]
+    blocks: Mapping[str, Sequence[tuple[str, list[str]]]]  # by what sets them apart: titles and their figures
+
+
+def summarised(records: Sequence[Record]) -> Summary:
     settings = by_setting(records)
     spread = "mean ± standard error" if len({record["seed"] for record in records}) > 1 else "n = 1"
     told = "; †: is told the task" if any("†" in record["title"] for record in records) else ""
-    table = Table(
+    return Summary(
         title=headline(records) if len(settings) == 1 else None,
         caption=f"{spread}; MACs: multiply-adds; MB: parameters and memory{told}",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
+        columns=("Acc %", "AAA %", "forgetting %", "MACs", "MB", "s"),
+        blocks={
+            ", ".join(setting): [(title, _figures(of_method)) for title, of_method in by_title(group).items()]
+            for setting, group in settings.items()
+        },
     )
+
+
+def summary(records: Sequence[Record]) -> Table:
+    """What `summarised` has, for a terminal."""
+    title, caption, columns, blocks = summarised(records)
+    table = Table(title=title, caption=caption, box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("method", overflow="fold", min_width=12)
-    for column in ("Acc %", "AAA %", "forgetting %", "MACs", "MB", "s"):
+    for column in columns:
         table.add_column(column, justify="right", no_wrap=True)
-    for setting, group in settings.items():
+    for setting, rows in blocks.items():
         if setting:
             table.add_section()
-            table.add_row(Text(", ".join(setting), "bold"))
-        for title, of_method in by_title(group).items():
-            table.add_row(title, *_figures(of_method))
+            table.add_row(Text(setting, "bold"))
+        for name, figures in rows:
+            table.add_row(name, *figures)
     return table
 
 

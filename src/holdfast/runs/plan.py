@@ -1,8 +1,10 @@
 """A spec with nothing left open: which run it is, and everything it needs to begin."""
 
 import dataclasses
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,7 @@ from holdfast import methods
 from holdfast.arguments import bytes_of
 from holdfast.augment import crop_and_flip
 from holdfast.errors import InputError, UnknownName
-from holdfast.learner import Learner, answers
+from holdfast.learner import Learner, answers, state
 from holdfast.measure.evaluate import Evaluator, Schedule
 from holdfast.measure.precision import Name
 from holdfast.measure.probes import PROBES
@@ -23,7 +25,11 @@ from holdfast.methods import FineTuning, Method
 from holdfast.nets import NETS, default_net, pretrained
 from holdfast.runs import features, identity
 from holdfast.runs.spec import RunSpec
+from holdfast.storage import checkpoint
 from holdfast.streams import Source, Stream
+
+MakeEncoder = Callable[..., nn.Module]  # of the shape of a sample and a `seed`
+Nets = Mapping[str, MakeEncoder]
 
 
 @dataclass(frozen=True)
@@ -34,6 +40,7 @@ class Plan:
     start: Method
     net: str
     schedule: Schedule
+    nets: Nets  # those that the net may be of, beside the built-in ones
 
     @property
     def run_id(self) -> str:
@@ -74,10 +81,20 @@ class Plan:
             average=spec.average,
         )
 
+    def restored(self, content: bytes) -> Learner:
+        """What such a run has trained, from what it kept of it."""
+        parts: dict[str, Any] = {
+            "method": self.method if ":" in self.spec.method else None,
+            "encoder": self._encoder() if self.net in self.nets else None,
+            "optimizer": self._optimizer().get("optimizer"),
+            "augment": crop_and_flip if self.spec.augment else None,
+        }
+        return state.restored(Learner, *checkpoint.unpack(content), **parts)
+
     def _encoder(self) -> nn.Module:
         if self.pretrained is not None:
             return self.encoded[1] or pretrained.pretrained(self.net)
-        return NETS[self.net](self.source.dataset.sample_shape, seed=self.spec.seed)
+        return {**NETS, **self.nets}[self.net](self.source.dataset.sample_shape, seed=self.spec.seed)
 
     def _optimizer(self) -> dict[str, Any]:
         """The learner's own SGD has no momentum."""
@@ -97,17 +114,18 @@ class Plan:
         return Evaluator(stream, self.schedule, self.spec.seed, precision)
 
 
-def plan(spec: RunSpec, source: Source) -> Plan:
-    """Finds the mistakes in a spec, before anything starts."""
+def plan(spec: RunSpec, source: Source, nets: Nets = MappingProxyType({})) -> Plan:
+    """Finds the mistakes in a spec, before anything starts. `nets` are more encoders that it may name."""
     method = methods.make(spec.method, spec.options)
     if method.needs_task_ids and not source.has_tasks:
         raise InputError(f"{spec.method} is told the task, but {spec.stream} has no tasks; give it a stream that has")
     shape = source.dataset.sample_shape
     net = spec.net or (default_net(shape) if method.learns_by_gradient else "raw")
     if not pretrained.is_pretrained(net):
-        if net not in NETS:
-            raise UnknownName("net", net, [*NETS, pretrained.FORMS])
-        _try(net, shape)
+        if net not in {**NETS, **nets}:
+            raise UnknownName("net", net, [*NETS, *nets, pretrained.FORMS])
+        if net in NETS:
+            _try(net, shape)
     elif pretrained.parse(net).frozen is True and (spec.augment or spec.codec):
         said = "--augment" if spec.augment else f"--codec {spec.codec}"
         raise InputError(f"{said} is for images, and the memory holds features of {net}; frozen=false keeps images")
@@ -126,7 +144,7 @@ def plan(spec: RunSpec, source: Source) -> Plan:
         Encoding(codec, shape, source.dataset.train_x.dtype)  # or an error
     schedule = Schedule.parse(spec.eval_every, spec.eval_mode)
     _check_slices(schedule, source)
-    return Plan(spec, source, method, start, net, schedule)
+    return Plan(spec, source, method, start, net, schedule, nets)
 
 
 def _check_slices(schedule: Schedule, source: Source) -> None:

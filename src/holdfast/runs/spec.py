@@ -5,6 +5,7 @@ import reprlib
 import shlex
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from functools import cache, partial
 from pathlib import Path
@@ -213,15 +214,15 @@ def command() -> str:
 
 
 def code_hash(method: str) -> str:
-    """The identity of the code behind a record: this package, and the user's file if the method is in one.
+    """The identity of the code behind a record: this package, and the user's code if the method is not part of it.
 
-    A file that is gone counts as empty.
+    What is gone counts as empty.
     """
-    from holdfast.methods import file_of
+    from holdfast.methods import code_of
 
-    file = file_of(method)
     code = _package().copy()
-    code.update(file.read_bytes() if file and file.is_file() else b"")
+    with suppress(OSError, HoldfastError):
+        code.update(code_of(method) or b"")
     return code.hexdigest()[:12]
 
 

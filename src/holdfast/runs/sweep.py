@@ -1,13 +1,14 @@
 """Many runs: what is in the store is not repeated, what was begun goes on, what fails does not stop the others."""
 
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from holdfast import machine
-from holdfast.runs.plan import plan
+from holdfast.runs.plan import Nets, plan
 from holdfast.runs.spec import RunSpec, code_hash, command
 from holdfast.runs.store import Record, Store
 from holdfast.runs.worker import Died, Event, Failed, Finished, Job, Saved
@@ -57,11 +58,15 @@ class Sweep:
         snapshot_every: float = 60,
         keep_learners: bool = False,
         precision: str | None = None,
+        sources: Mapping[str, Source] = MappingProxyType({}),
+        nets: Nets = MappingProxyType({}),
     ) -> None:
+        """`sources` and `nets` are what specs name beside what everybody can read or make."""
         specs = list(specs)
         self.store = store
-        self.sources: dict[str, Source] = {text: source(text, root) for text in {spec.stream for spec in specs}}
-        by_id = {plan(spec, self.sources[spec.stream]).run_id: spec for spec in reversed(specs)}
+        streams = {spec.stream for spec in specs}
+        self.sources: dict[str, Source] = {text: sources.get(text) or source(text, root) for text in streams}
+        by_id = {plan(spec, self.sources[spec.stream], nets).run_id: spec for spec in reversed(specs)}
         self.ids = {spec: run for run, spec in reversed(by_id.items())}  # the same run written twice is one run
         self.stopped = False
         self._precision = precision

@@ -7,11 +7,12 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from types import MappingProxyType
 from typing import Any
 
 import torch
 
-from holdfast.runs.plan import plan
+from holdfast.runs.plan import Nets, plan
 from holdfast.runs.run import Progress, Run
 from holdfast.runs.spec import RunSpec
 from holdfast.streams import Source
@@ -80,13 +81,18 @@ class Died:
 Event = Started | Noted | Advanced | Saved | Finished | Failed | Died
 
 
-def perform(job: Job, load: Callable[[], Source], stopping: Callable[[], bool] = lambda: False) -> Iterator[Event]:
+def perform(
+    job: Job,
+    load: Callable[[], Source],
+    stopping: Callable[[], bool] = lambda: False,
+    nets: Nets = MappingProxyType({}),
+) -> Iterator[Event]:
     """Everything from where the job stands to its end, or to its last snapshot when it is told to stop."""
     torch.set_num_threads(1)
     keep_freed_memory()
     yield Started(job.spec)
     try:
-        run = Run(plan(job.spec, load()), job.device, job.precision)
+        run = Run(plan(job.spec, load(), nets), job.device, job.precision)
         if job.snapshot is not None and run.take_up(job.snapshot) and run.moved:
             yield Noted(job.spec, f"was begun elsewhere ({run.moved}): its last bits will be those of neither place")
         yield from _go_on(run, job, stopping)

@@ -2,6 +2,6 @@
 
 from holdfast.streams.base import Stream, as_given, iid, limited, split
 from holdfast.streams.blurry import blurry
-from holdfast.streams.named import STREAMS, Source, named, source
+from holdfast.streams.named import STREAMS, Source, named, ordered, source
 
-__all__ = ["STREAMS", "Source", "Stream", "as_given", "blurry", "iid", "limited", "named", "source", "split"]
+__all__ = ["STREAMS", "Source", "Stream", "as_given", "blurry", "iid", "limited", "named", "ordered", "source", "split"]

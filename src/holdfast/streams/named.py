@@ -1,6 +1,6 @@
 """Streams as they are named on the command line: NAME[:option=value,...], folder:PATH[:...], arrays:FILE[:...]."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -55,6 +55,13 @@ class Source:
         return datasets.fingerprint(self.dataset)
 
     @property
+    def title(self) -> str:
+        """For sources that have no name that others know: the dataset, the beginning of its fingerprint, its order."""
+        usual = {"order": "split", "batch": 10, "tasks": _usual_tasks(self.dataset)}
+        said = ",".join(f"{key}={value}" for key, value in self.options.items() if usual.get(key) != value)
+        return f"{self.dataset.name}@{self.fingerprint[:8]}" + (f":{said}" if said else "")
+
+    @property
     def has_tasks(self) -> bool:
         return self.options["order"] == "split" and int(self.options["tasks"]) > 1
 
@@ -72,7 +79,45 @@ class Source:
 
 def source(text: str, root: Path) -> Source:
     name = parse(text)
-    given = name.options
+    return _source(text, name.options, lambda size: _load(name, root, size), TASKS.get(name.kind))
+
+
+def ordered(dataset: Dataset, **options: str | float) -> Source:
+    """A dataset of one's own as a stream, for `holdfast.run(stream=...)`.
+
+    Parameters
+    ----------
+    dataset
+        The samples, as `holdfast.from_arrays` makes one.
+    options
+        What a stream's name may say after a colon on the command line: tasks (default: two classes each), batch (10),
+        order ("split", "iid", "blurry" or "given"), distinct, share, rehearsal, first, holdout.
+
+    Returns
+    -------
+    Source
+        The dataset and its order.
+
+    Raises
+    ------
+    InputError
+        If an option is unknown or does not suit the dataset.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x, y = np.random.default_rng(0).normal(size=(40, 8)).astype("float32"), np.arange(40) % 4
+    >>> from holdfast import from_arrays
+    >>> ordered(from_arrays(x, y, x, y), tasks=2).options
+    {'order': 'split', 'batch': 10, 'tasks': 2}
+    """
+    given = dict(_option(dataset.name, f"{key}={value}") for key, value in options.items())
+    if "size" in given:
+        raise InputError("size is an option of folders; the samples of a dataset have their size")
+    return _source(dataset.name, given, lambda size: dataset)
+
+
+def _source(text: str, given: Mapping[str, str], load: Callable[[int], Dataset], usual: int | None = None) -> Source:
     order, rehearsal = given.get("order", "split"), given.get("rehearsal", "steady")
     if order not in ORDERS:
         raise UnknownName("order", order, ORDERS)
@@ -82,17 +127,16 @@ def source(text: str, root: Path) -> Source:
         if option in given and order != belongs_to:
             raise InputError(f"stream {text!r}: {option} goes with order={belongs_to}")
     number = {key: _number(text, key, given[key]) for key in ("tasks", "batch", "size", "first") if key in given}
-    dataset = _load(name, root, number.get("size", 32))
+    dataset = load(number.get("size", 32))
     if "first" in number:
         dataset = first_of_each_class(dataset, number["first"])
     holdout = _measure(text, "holdout", given["holdout"]) if "holdout" in given else None
     if holdout is not None:
         dataset = validation_split(dataset, holdout)
-    usual = TASKS.get(name.kind, (len(dataset.classes) + 1) // 2)
     options: dict[str, str | int | float] = {
         "order": order,
         "batch": number.get("batch", 10),
-        "tasks": number.get("tasks", usual),
+        "tasks": number.get("tasks", usual or _usual_tasks(dataset)),
     }
     if order == "blurry":
         options["distinct"] = _measure(text, "distinct", given.get("distinct", "2"))
@@ -105,6 +149,10 @@ def source(text: str, root: Path) -> Source:
     found = Source(dataset, options)
     found.stream()  # finds mistakes in the options
     return found
+
+
+def _usual_tasks(dataset: Dataset) -> int:
+    return (len(dataset.classes) + 1) // 2
 
 
 def named(text: str, root: Path, seed: int = 0, iid_batches: int = 0, epochs: int = 1) -> Stream:

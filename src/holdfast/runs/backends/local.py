@@ -3,9 +3,11 @@
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from multiprocessing import forkserver
@@ -13,11 +15,12 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerContext, SpawnContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 from holdfast.errors import HoldfastError
 from holdfast.runs.worker import Died, Event, Failed, Finished, Job, perform
-from holdfast.streams import source
+from holdfast.streams import Source, source
 
 SECONDS_TO_SAVE = 4
 SECONDS_TO_END = 4
@@ -34,8 +37,10 @@ class Worker:
 
 
 class Local:
-    def __init__(self, root: Path, processes: int) -> None:
-        self._root = root
+    """`sources` are those that no process could read by their names."""
+
+    def __init__(self, root: Path, processes: int, sources: Mapping[str, Source] = MappingProxyType({})) -> None:
+        self._root, self._sources = root, dict(sources)
         self._processes = processes
         self._context = _context()
         self._workers: list[Worker] = []
@@ -77,9 +82,10 @@ class Local:
 
     def _hire(self) -> Worker:
         ours, theirs = self._context.Pipe()
-        process = self._context.Process(target=_serve, args=(self._root, theirs), daemon=True)
+        process = self._context.Process(target=_serve, args=(self._root, self._sources, theirs), daemon=True)
         try:
-            process.start()
+            with _without_main():
+                process.start()
         except (EOFError, OSError) as error:  # the fork server has died
             _end_fork_server()
             self._count_false_start(f"no process for a run can be started: {str(error) or type(error).__name__}")
@@ -126,6 +132,17 @@ class Local:
         return Died(job.spec, f"its process ended with exit code {code}")
 
 
+@contextmanager
+def _without_main() -> Iterator[None]:
+    """A process for runs needs nothing of the script that starts it, which would be executed there once more."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+
+
 def _end_fork_server() -> None:
     server: Any = getattr(forkserver, "_forkserver", None)
     if server is not None and server._forkserver_pid is not None:
@@ -143,11 +160,15 @@ def _context() -> ForkServerContext | SpawnContext:
     return context
 
 
-def _serve(root: Path, connection: Connection) -> None:
+def _serve(root: Path, sources: Mapping[str, Source], connection: Connection) -> None:
     stopping = threading.Event()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
     signal.signal(signal.SIGTERM, lambda number, frame: stopping.set())
-    load = lru_cache(maxsize=2)(partial(source, root=root))
+    read = lru_cache(maxsize=2)(partial(source, root=root))
+
+    def load(stream: str) -> Source:
+        return sources[stream] if stream in sources else read(stream)
+
     try:
         while not stopping.is_set():
             job: Job = connection.recv()

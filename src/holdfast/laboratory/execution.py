@@ -1,0 +1,149 @@
+"""Carrying out many runs: what is missing, with progress and loggers."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich.console import Console
+
+from holdfast.datasets.get import data_root
+from holdfast.errors import InputError
+from holdfast.laboratory.preparation import compute_features
+from holdfast.loggers import Loggers
+from holdfast.machine import cores
+from holdfast.measure import precision
+from holdfast.report.live import Live
+from holdfast.runs.backends.inside import Inside
+from holdfast.runs.backends.local import Local
+from holdfast.runs.plan import Nets
+from holdfast.runs.spec import RunSpec
+from holdfast.runs.store import Store
+from holdfast.runs.sweep import Backend, Sweep
+from holdfast.runs.worker import Event
+from holdfast.storage import files
+from holdfast.streams import Source
+
+
+@dataclass(frozen=True, kw_only=True)
+class Execution:
+    """How runs are done, which changes nothing in what they find. The options of the command line have these names."""
+
+    out: Path | str = "holdfast-runs"  # where records go; runs that are there already are not repeated
+    jobs: int | None = None  # runs at a time; None: one a core
+    fresh: bool = False  # repeat runs even if their records are there
+    retry_failed: bool = False
+    snapshot_every: float = 60  # seconds
+    keep_learners: bool = False
+    json: Path | None = None  # also write all records there
+    log: Sequence[str] = ()  # tensorboard, mlflow, wandb
+    backend: str = "local"  # or ray
+    address: str | None = None  # of the Ray cluster
+    cpus_per_run: float | None = None
+    gpus_per_run: float | None = None
+    data: Path | str | None = None  # where datasets lie
+    precision: str | None = None  # of evaluation
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "out", Path(self.out))
+        if self.jobs is not None and self.jobs < 1:
+            raise InputError(f"--jobs must be 1 or more, not {self.jobs}")
+        if not 0 < self.snapshot_every < float("inf"):
+            raise InputError(f"--snapshot-every must be above 0 seconds, not {self.snapshot_every}")
+        if self.json not in (None, files.STDOUT) and (self.json.is_dir() or not self.json.parent.is_dir()):
+            raise InputError(f"--json {self.json}: give a file in a folder that exists")
+
+    @property
+    def root(self) -> Path:
+        return data_root(None if self.data is None else str(self.data))
+
+    @property
+    def store(self) -> Store:
+        return Store(Path(self.out) / "runs.sqlite")
+
+
+@dataclass(frozen=True)
+class Objects:
+    """What specs name that this program has, and not everybody could read or make."""
+
+    sources: Mapping[str, Source] = field(default_factory=dict)
+    nets: Nets = field(default_factory=dict)
+    stay: bool = False  # other processes cannot have them
+
+    def with_those_of(self, other: "Objects") -> "Objects":
+        sources, nets = {**self.sources, **other.sources}, {**self.nets, **other.nets}
+        return Objects(sources, nets, self.stay or other.stay)
+
+    @property
+    def only_inside(self) -> bool:
+        return self.stay or bool(self.nets)
+
+
+NOTHING = Objects()
+
+
+def do_missing(specs: Sequence[RunSpec], how: Execution, console: Console, given: Objects = NOTHING) -> Sweep:
+    """Runs what is not in the store yet."""
+    store = how.store
+    plans = Sweep(
+        specs,
+        store,
+        how.root,
+        snapshot_every=how.snapshot_every,
+        keep_learners=how.keep_learners,
+        precision=precision.asked(how.precision),
+        sources=given.sources,
+        nets=given.nets,
+    )
+    for stream, source in plans.sources.items():
+        for note in source.dataset.notes:
+            console.print(f"{stream}: {note}", highlight=False)
+    loggers = Loggers(how.log, Path(how.out), plans.ids)
+    backend = _backend(how, plans, given)
+    store.open()
+    repeat = list(plans.ids) if how.fresh else plans.failed() if how.retry_failed else []
+    _say_what_is_there(console, plans, repeat)
+    compute_features(plans.to_do(repeat), plans.sources, console)
+    with loggers, Live(console, plans.to_do(repeat)) as live:
+
+        def show(event: Event) -> None:
+            live.show(event)
+            loggers.show(event)
+
+        plans.run(backend, show, repeat)
+    if how.json:
+        files.output(how.json, json.dumps(plans.records(), separators=(",", ":")).encode())
+    return plans
+
+
+def _backend(how: Execution, plans: Sweep, given: Objects) -> Backend:
+    if given.only_inside:
+        if how.backend != "local" or (how.jobs or 1) > 1:
+            raise InputError(
+                "classes and functions of this program run in it, one at a time; name one as file.py:Class"
+            )
+        return Inside(plans.sources, given.nets)
+    if how.backend == "local":
+        if how.address or how.cpus_per_run or how.gpus_per_run:
+            raise InputError("--address, --cpus-per-run and --gpus-per-run are for --backend ray")
+        return Local(how.root, how.jobs or cores(), given.sources)
+    from holdfast.runs.backends.ray import Cluster
+
+    return Cluster(
+        plans.sources,
+        plans.ids,
+        how.address,
+        jobs=how.jobs,
+        cpus=how.cpus_per_run or 1,
+        gpus=how.gpus_per_run or 0,
+    )
+
+
+def _say_what_is_there(console: Console, plans: Sweep, repeat: Sequence[RunSpec]) -> None:
+    if done := len(set(plans.done()).difference(repeat)):
+        notes = "".join(f", {note}" for note in plans.differences())
+        console.print(
+            f"{done} of {len(plans.ids)} runs are in {plans.store.file} already{notes} (--fresh repeats them)"
+        )
+    if failed := len(set(plans.failed()).difference(repeat)):
+        console.print(f"{failed} of {len(plans.ids)} runs failed before (--retry-failed repeats them)")

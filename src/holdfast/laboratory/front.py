@@ -1,0 +1,169 @@
+"""The front door: runs and sweeps as function calls."""
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from holdfast.datasets import Dataset
+from holdfast.errors import UnknownName
+from holdfast.laboratory.execution import NOTHING, Execution, Objects, do_missing
+from holdfast.laboratory.objects import named
+from holdfast.laboratory.results import Results
+from holdfast.methods import Method
+from holdfast.report.terminal import terminal
+from holdfast.runs.grid import AXES, check_number, grid, read
+from holdfast.runs.spec import CHOICES, RunSpec
+from holdfast.streams import Source, source
+
+OF_EXECUTION = {each.name: each.default for each in fields(Execution)}
+
+
+def run(
+    method: str | Method | Sequence[str | Method] = ("er", "er-ace", "er-aml"),
+    stream: str | Dataset | Source | Sequence[str | Dataset | Source] = "fashion",
+    seeds: int = 3,
+    *,
+    progress: bool = True,
+    **more: Any,
+) -> Results:
+    """Runs methods on a stream and returns what they measured. `holdfast run` is the same call.
+
+    Parameters
+    ----------
+    method
+        One or several: names with options as on the command line ("er-ace:replay=20"), `file.py:Class`, or objects.
+        Objects of classes that are not part of this package run in this process, one after the other.
+    stream
+        One or several: names as on the command line, a `Dataset`, or what `holdfast.ordered` makes of one.
+    seeds
+        Their number; `seed=[3, 7]` says which.
+    progress
+        Whether to show how far the runs are.
+    more
+        Whatever else `holdfast run` takes, by the names of its options: memory, codec, lr, momentum, augment, average,
+        net (a name, or a function that makes an encoder from `(sample_shape, seed=...)`), start, probe, eval_every,
+        eval; a list means every one of its values. And how it is done: out (a folder; runs that it has are not
+        repeated), jobs, fresh, retry_failed, keep_learners, log, backend, data, precision, ...
+
+    Returns
+    -------
+    Results
+        The records, as a table, a data frame or a picture.
+
+    Raises
+    ------
+    InputError
+        If something is unknown or does not go together; nothing has been run then.
+    KeyboardInterrupt
+        If it was interrupted. What was done is kept, and the same call goes on from there.
+
+    Examples
+    --------
+    >>> import holdfast
+    >>> results = holdfast.run(
+    ...     ["er", holdfast.ERACE(replay=5)], "fashion:first=5", seeds=1, net="mlp", progress=False
+    ... )
+    >>> [record["title"] for record in results]
+    ['er', 'er-ace:replay=5']
+    """
+    chosen = {name: value for name, value in more.items() if name not in OF_EXECUTION}
+    how = Execution(**{name: value for name, value in more.items() if name in OF_EXECUTION})
+    _check(chosen, [*AXES, *OF_EXECUTION])
+    several = {"seeds": seeds} if "seed" not in chosen else {}
+    specs, given = _specs({"method": _list(method), "stream": _list(stream), **several, **chosen}, how)
+    return carry_out(specs, how, given, progress=progress)
+
+
+def sweep(
+    choices: str | Path | Mapping[str, Any] | Sequence[Mapping[str, Any]], *, progress: bool = True, **how: Any
+) -> Results:
+    """Runs every combination of a grid and returns what they measured. `holdfast sweep` is the same call.
+
+    Parameters
+    ----------
+    choices
+        A TOML file as `holdfast sweep` takes it, a mapping of choices as `holdfast.run` takes them, or several such
+        mappings, each a cross product of its own.
+    progress
+        Whether to show how far the runs are.
+    how
+        How it is done, as in `holdfast.run`: out, jobs, fresh, keep_learners, ...
+
+    Returns
+    -------
+    Results
+        The records of all combinations.
+
+    Raises
+    ------
+    InputError
+        If something is unknown or does not go together; nothing has been run then.
+    KeyboardInterrupt
+        If it was interrupted. What was done is kept, and the same call goes on from there.
+
+    Examples
+    --------
+    >>> import holdfast
+    >>> grid = {"method": "er", "stream": "fashion:first=5", "memory": [1, 2], "seeds": 1, "net": "mlp"}
+    >>> len(holdfast.sweep(grid, progress=False))
+    2
+    """
+    _check(how, OF_EXECUTION)
+    execution = Execution(**how)
+    if isinstance(choices, str | Path):
+        return carry_out(read(Path(choices)), execution, progress=progress)
+    specs, given = list[RunSpec](), NOTHING
+    for part in [choices] if isinstance(choices, Mapping) else choices:
+        _check(part, AXES)
+        of_part, more = _specs(part, execution)
+        specs, given = specs + of_part, given.with_those_of(more)
+        check_number(len(specs))
+    return carry_out(specs, execution, given, progress=progress)
+
+
+def carry_out(specs: Sequence[RunSpec], how: Execution, given: Objects = NOTHING, *, progress: bool = True) -> Results:
+    """Does the runs that are missing. An interrupt is raised again when everything is safe."""
+    results = Results(do_missing(specs, how, _console(progress), given), given)
+    if results.stopped:
+        raise KeyboardInterrupt
+    return results
+
+
+def _specs(chosen: Mapping[str, Any], how: Execution) -> tuple[list[RunSpec], Objects]:
+    choices, given = named(chosen, lambda text: source(text, how.root))
+    return grid(**choices), given
+
+
+def _check(given: Mapping[str, Any], known: Iterable[str]) -> None:
+    for name in given:
+        if name not in (names := [*known, "seeds"]):
+            raise UnknownName("argument", name, names)
+
+
+def _list(given: Any) -> Any:
+    return list(given) if isinstance(given, tuple) else given
+
+
+def _console(progress: bool) -> Console:
+    return terminal(quiet=not progress)
+
+
+def _signature(function: Callable[..., Any]) -> inspect.Signature:
+    """With every choice by its name, for those who complete it by a key."""
+    there = inspect.signature(function)
+    plain = [each for each in there.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
+    names = {each.name for each in plain}
+    usual = {choice.name: choice.usual for choice in CHOICES.values()} | OF_EXECUTION
+    more = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=value)
+        for name, value in usual.items()
+        if name not in names
+    ]
+    return there.replace(parameters=[*plain, *more])
+
+
+run.__signature__ = _signature(run)  # type: ignore[attr-defined]

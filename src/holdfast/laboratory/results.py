@@ -1,0 +1,178 @@
+"""What runs have measured, as a notebook wants it."""
+
+import importlib.util
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+
+from holdfast.errors import InputError, UnknownName
+from holdfast.laboratory.execution import NOTHING, Objects
+from holdfast.learner import Learner
+from holdfast.report import tables
+from holdfast.report.compare import Comparison, compare
+from holdfast.report.html import page_of
+from holdfast.runs.plan import plan
+from holdfast.runs.spec import FIELDS, RunSpec
+from holdfast.runs.store import Record
+from holdfast.runs.sweep import Sweep
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+MEASURES = ("acc", "aaa", "forgetting", "train_macs", "memory_bytes", "seconds")
+
+
+class Results(Sequence[Record]):
+    """The records of the runs that are done, in the order in which they were asked for.
+
+    A record is a dict: the choices that made the run, `acc`, `aaa`, `forgetting`, `train_macs`, `memory_bytes`,
+    `seconds`, and its `evaluations` with counts per class. In a notebook the table is shown.
+
+    Examples
+    --------
+    >>> import holdfast
+    >>> results = holdfast.run(["er", "er-ace"], "fashion:first=5", seeds=2, net="mlp", progress=False)
+    >>> len(results), sorted({record["seed"] for record in results})
+    (4, [0, 1])
+    >>> results.where(method="er", seed=1)[0]["title"]
+    'er'
+    >>> results.compare().titles
+    ['er', 'er-ace']
+    """
+
+    def __init__(self, sweep: Sweep, given: Objects = NOTHING, specs: Sequence[RunSpec] | None = None) -> None:
+        self._sweep, self._given = sweep, given
+        self._specs = sweep.done() if specs is None else list(specs)
+
+    def __len__(self) -> int:
+        return len(self._specs)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.records[index]
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(self.records)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it was interrupted before all runs were done."""
+        return self._sweep.stopped
+
+    @cached_property
+    def records(self) -> list[Record]:
+        """Whole records, as `holdfast run --json` writes them."""
+        return [self._sweep.store.record(self._sweep.ids[spec]) for spec in self._specs]
+
+    @cached_property
+    def failed(self) -> dict[str, str]:
+        """The runs that failed, and why."""
+        record = self._sweep.store.record
+        return {
+            f"{spec.title} seed {spec.seed}": record(self._sweep.ids[spec])["why"].strip()
+            for spec in self._sweep.failed()
+        }
+
+    def where(self, **fields: Any) -> "Results":
+        """Those whose records have these values, as `results.where(memory=20, method="er")`.
+
+        Raises UnknownName if records have no such field.
+        """
+        for name in fields:
+            if self.records and name not in self.records[0]:
+                raise UnknownName("field", name, self.records[0])
+        pairs = zip(self._specs, self.records, strict=True)
+        wanted = [spec for spec, record in pairs if all(record[name] == value for name, value in fields.items())]
+        return Results(self._sweep, self._given, wanted)
+
+    def table(self) -> Table:
+        """A row for each method, with mean ± standard error over seeds: what `holdfast run` prints.
+
+        Raises InputError if no run is done.
+        """
+        return tables.summary(self._some())
+
+    def to_pandas(self, *, evaluations: bool = False) -> "pd.DataFrame":
+        """A data frame with a row for each run, or for each evaluation of every run.
+
+        Raises InputError if pandas is not installed.
+        """
+        if importlib.util.find_spec("pandas") is None:
+            raise InputError("a data frame needs pandas: pip install pandas")
+        import pandas as pd
+
+        parts = ("evaluations", "probes", "tasks", "task_ends", "environment", "precision", "macs")
+        first = dict.fromkeys(("id", "title", *FIELDS))  # then what was measured
+        rows = [
+            {name: value for name, value in {**first, **record}.items() if name not in parts} for record in self.records
+        ]
+        if evaluations:
+            of_run = ("id", "title", "seed")
+            rows = [
+                {**{name: record[name] for name in of_run}, **evaluation}
+                for record in self.records
+                for evaluation in record["evaluations"]
+            ]
+        return pd.DataFrame(rows)
+
+    def plot(self) -> "Figure":
+        """Accuracy along the stream, mean ± standard error over seeds; a row for each setting.
+
+        Raises InputError if matplotlib is not installed or no run is done.
+        """
+        if importlib.util.find_spec("matplotlib") is None:
+            raise InputError("a picture needs matplotlib: pip install 'holdfast[plots]'")
+        from holdfast.report.figures import drawn
+
+        return drawn(self._some())
+
+    def compare(self, measure: str = "acc") -> Comparison:
+        """Every method against every other, over the seeds that both have: mean difference, 95 % confidence interval.
+
+        `measure` is acc, aaa or forgetting, in per cent, or train_macs, memory_bytes or seconds as they are. Raises
+        InputError if there is nothing to compare, or if runs differ in more than method and seed: use `where` first.
+        """
+        if measure not in MEASURES:
+            raise UnknownName("measure", measure, MEASURES)
+        if len(settings := tables.by_setting(self._some())) > 1:
+            apart = "; ".join(", ".join(setting) for setting in settings)
+            raise InputError(f"these runs are of {len(settings)} settings, so choose one by where(...): {apart}")
+        scale = 100 if measure in ("acc", "aaa", "forgetting") else 1
+        values = {
+            title: {r["seed"]: None if r[measure] is None else scale * r[measure] for r in group}
+            for title, group in tables.by_title(self.records).items()
+        }
+        found = compare(values)
+        if found is None:
+            raise InputError("there is nothing to compare: it takes two methods that share a seed")
+        return found
+
+    @property
+    def learners(self) -> dict[tuple[str, int], Learner]:
+        """What was trained, by title and seed, if `keep_learners=True` was given.
+
+        Raises InputError if they were not kept.
+        """
+        return {(spec.title, spec.seed): self._learner(spec) for spec in self._specs}
+
+    def _learner(self, spec: RunSpec) -> Learner:
+        try:
+            content = self._sweep.store.artifact(self._sweep.ids[spec], "learner")
+        except UnknownName:
+            raise InputError(f"{spec.title} seed {spec.seed} was not kept: keep_learners=True, fresh=True") from None
+        return plan(spec, self._sweep.sources[spec.stream], self._given.nets).restored(content)
+
+    def _some(self) -> list[Record]:
+        if not self.records:
+            why = next(iter(self.failed.values()), "")
+            raise InputError("no run is done" + (f"; {len(self.failed)} failed: {why.splitlines()[-1]}" if why else ""))
+        return self.records
+
+    def __repr__(self) -> str:
+        failed = f", {len(self.failed)} failed" if self.failed else ""
+        return f"<Results of {len(self)} runs{failed}: {', '.join(tables.by_title(self.records))}>"
+
+    def _repr_html_(self) -> str:
+        return page_of(self.records, self.failed)
