@@ -1,6 +1,5 @@
 """Images as bytes and back."""
 
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -136,7 +135,8 @@ def test_more_bytes_than_a_sample_has_are_refused() -> None:
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_whatever_is_in_the_bytes_an_image_or_a_checkpoint_error_comes_out(name: str) -> None:
+@pytest.mark.filterwarnings("ignore:the memory holds a sample that")
+def test_whatever_is_in_the_bytes_an_image_comes_out(name: str) -> None:
     codec, rng = codecs.find(name), np.random.default_rng(0)
     assert codec is not None
     whole = codec.encode(smooth((3, 32, 32)))
@@ -144,8 +144,7 @@ def test_whatever_is_in_the_bytes_an_image_or_a_checkpoint_error_comes_out(name:
         data = bytearray(whole[: rng.integers(len(whole) + 1)])
         for place in rng.integers(0, max(1, len(data)), 4 if data else 0):
             data[place] = rng.integers(256)
-        with suppress(CheckpointError):
-            assert encoding(codec).decode([bytes(data)], 1).shape == (1, 3, 32, 32)
+        assert encoding(codec).decode([bytes(data)], 1).shape == (1, 3, 32, 32)
 
 
 class Halves(Codec):
@@ -184,7 +183,7 @@ def test_a_codec_that_is_wrong_is_named() -> None:
     sample = np.zeros(8, np.float32)
     with pytest.raises(InputError, match="float16 must encode a sample as bytes, not bytearray"):
         Encoding(Wrong(encode=bytearray(3)), (8,), sample.dtype).encode(sample)
-    with pytest.raises(CheckpointError, match=r"float16 cannot decode: it gives shape .3,. and type float64"):
-        Encoding(Wrong(decode=np.zeros(3)), (8,), sample.dtype).decode([bytes(16)], 1)
+    with pytest.raises(InputError, match=r"cannot decode what it has encoded: it gives shape .3,. and type float64"):
+        Encoding(Wrong(decode=np.zeros(3)), (8,), sample.dtype).encode(sample)
     with pytest.raises(InputError, match=r"the memory holds samples of shape \(8,\)"):
         Encoding(Halves(), (8,), sample.dtype).encode(np.zeros(9, np.float32))

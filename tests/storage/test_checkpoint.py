@@ -147,6 +147,25 @@ def test_a_newer_format_is_refused(file: Path) -> None:
         Learner.load(file)
 
 
+def test_files_whose_sizes_do_not_add_up_are_refused_unread(file: Path) -> None:
+    taught().save(file)
+    whole = file.stat().st_size
+    os.truncate(file, 2**40)  # sparse
+    with pytest.raises(CheckpointError, match="is not a checkpoint or is damaged"):
+        Learner.load(file)
+    os.truncate(file, whole)
+    assert Learner.load(file).step > 0
+
+
+def test_a_head_is_not_sized_for_more_classes_than_there_can_be(file: Path) -> None:
+    Learner(mlp((3,)), ERACE(), memory=5, classes=3).save(file)
+    tensors, manifest = checkpoint.read(file)
+    manifest["settings"]["classes"] = 10**10
+    file.write_bytes(checkpoint.pack(tensors, manifest))
+    with pytest.raises(CheckpointError, match="classes must be a whole number of 0 or more and at most 100000"):
+        Learner.load(file)
+
+
 def test_a_learner_that_has_seen_nothing(file: Path) -> None:
     learner = Learner(mlp((4,), width=8), ERACE(), memory=20)
     learner.save(file)

@@ -135,6 +135,8 @@ class _Check:
                     )
                 else:
                     self._learner = restored(Learner, self._found.tensors, values, **self._parts)
+                    if blank := self._learner.memory.undecodable:
+                        self._notes.append(f"{blank} samples in its memory cannot be decoded: they count as blank")
         except HoldfastError as error:
             return Problem(LEARNER, None, str(error), NO_CHECKPOINT)
         self._past = past

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from holdfast.arguments import ANY, DECAYS, real, whole
+from holdfast.arguments import ANY, DECAYS, Range, real, whole
 from holdfast.augment import Augment
 from holdfast.batch import Batch, Task
 from holdfast.errors import BatchError, InputError, NonFiniteError, NothingLearned
@@ -54,6 +54,7 @@ from holdfast.storage.locks import refuse_files_of_a_learner
 
 _NO_SAMPLES = torch.empty(0)
 MANY_FAILURES = 3  # in a row
+MOST_CLASSES = 100_000  # that a head is sized for in advance
 LARGEST_VALUE = torch.finfo(torch.float32).max  # of a sample
 
 
@@ -97,7 +98,7 @@ class Learner:
         well, over all and over the last so many samples. It costs an answer a sample.
         """
         check_parts(encoder, method, augment)
-        self._classes = whole("classes", classes)
+        self._classes = whole("classes", classes, Range(least=0, most=MOST_CLASSES))
         if method.needs_unseen_classes and not classes:
             raise InputError(f"{method} looks at classes still to come: say how many there will be, classes=...")
         self.method = method
@@ -191,7 +192,7 @@ class Learner:
         """Erases a class: its samples, its row of the head, its name. Returns how many samples were held.
 
         It is never answered again; should it come back, it is a new class. What the rest of the net has learned
-        from it cannot be taken out.
+        from it cannot be taken out. Its index stays taken, so that each forgotten class costs a row of the head.
         """
 
         def erase(journal: Journal) -> int:

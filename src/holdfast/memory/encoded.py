@@ -1,6 +1,7 @@
 """Samples that are held as bytes: an array of bytes objects, which is a column of a memory like any other."""
 
 import hashlib
+import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -30,6 +31,7 @@ class Encoding:
             )
         self.codec, self.shape, self.dtype = codec, shape, dtype
         self.raw_size = dtype.itemsize * int(np.prod(shape))
+        self._is_tried = False
 
     def encode(self, sample: Array) -> bytes:
         if sample.shape != self.shape or sample.dtype != self.dtype:
@@ -37,35 +39,54 @@ class Encoding:
         data = self.codec.encode(sample)
         if type(data) is not bytes:
             raise InputError(f"memory: {self.codec.name} must encode a sample as bytes, not {type(data).__name__}")
-        return data if len(data) < self.raw_size else sample.tobytes()
+        if len(data) >= self.raw_size:
+            return sample.tobytes()
+        if not self._is_tried:
+            if (flaw := self._decoded(data)[1]) is not None:
+                raise InputError(f"memory: {self.codec.name} cannot decode what it has encoded: {flaw}")
+            self._is_tried = True
+        return data
 
     def decode(self, column: Iterable[bytes], number: int) -> Array:
+        """What no codec has made, but somebody has written into a file, is a blank sample."""
         samples = np.empty((number, *self.shape), self.dtype)
         for place, data in enumerate(column):
-            samples[place] = self._sample(data)
+            samples[place], flaw = self._decoded(data)
+            if flaw is not None:
+                warnings.warn(f"{self._cannot_decode}, so it counts as blank: {flaw}", RuntimeWarning, stacklevel=2)
         return samples
+
+    def undecodable(self, column: Iterable[bytes]) -> int:
+        """How many of them are not what the codec has made."""
+        return sum(self._decoded(data)[1] is not None for data in column)
 
     def check(self, column: Iterable[bytes]) -> None:
         """What a quick look tells of bytes that somebody else may have written."""
         for data in column:
             if len(data) > self.raw_size:
-                raise self._refusal(f"it has {len(data)} bytes, more than the {self.raw_size} of any such sample")
+                more = f"it has {len(data)} bytes, more than the {self.raw_size} of any such sample"
+                raise CheckpointError(f"{self._cannot_decode}: {more}")
             if len(data) < self.raw_size and (flaw := self.codec.flaw(data, self.shape)) is not None:
-                raise self._refusal(flaw)
+                raise CheckpointError(f"{self._cannot_decode}: {flaw}")
 
-    def _sample(self, data: bytes) -> Array:
+    def _decoded(self, data: bytes) -> tuple[Array, str | None]:
+        """The sample, and why it is blank if it is."""
         if len(data) == self.raw_size:
-            return np.frombuffer(data, self.dtype).reshape(self.shape)
+            return np.frombuffer(data, self.dtype).reshape(self.shape), None
         try:
             sample = self.codec.decode(data, self.shape)
-        except Exception as error:  # somebody may have written what no codec has made
-            raise self._refusal(error) from error
-        if sample.shape != self.shape or sample.dtype != self.dtype:
-            raise self._refusal(f"it gives shape {sample.shape} and type {sample.dtype}")
-        return sample
+            if sample.shape == self.shape and sample.dtype == self.dtype:
+                return sample, None
+            flaw = f"it gives shape {sample.shape} and type {sample.dtype}"
+        except MemoryError:
+            raise  # which says nothing of the sample
+        except Exception as error:
+            flaw = f"{type(error).__name__}: {error}"
+        return np.zeros(self.shape, self.dtype), flaw
 
-    def _refusal(self, why: object) -> CheckpointError:
-        return CheckpointError(f"the memory holds a sample that {self.codec.name} cannot decode: {why}")
+    @property
+    def _cannot_decode(self) -> str:
+        return f"the memory holds a sample that {self.codec.name} cannot decode"
 
 
 class EncodedBatch:

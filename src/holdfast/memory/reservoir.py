@@ -22,6 +22,7 @@ from holdfast.memory.thinning import Thinning
 from holdfast.samples import Equal, equal_to_any, is_number
 
 OWN_COLUMNS = ("x", "y", "arrival", "fingerprint")
+SPARE = 8  # one place in so many may be empty
 _REPLACED_BY_GROWTH = ("capacity", "_counts", "_columns", "_index")
 
 
@@ -80,7 +81,7 @@ class Memory(ABC):
     @property
     def nbytes(self) -> int:
         """What it takes: samples, labels, whatever is kept beside them, and the index."""
-        return len(self) * _row_bytes(self._columns) + int(self._encoded_bytes[0])
+        return len(self) * self._row + int(self._encoded_bytes[0])
 
     @property
     def is_full(self) -> bool:
@@ -160,6 +161,7 @@ class Memory(ABC):
         journal.set(self._counts, 1, left)
         if not left:
             journal.set(self._threshold, 0, 1)
+        self._resize(left, journal)
 
     def find(self, samples: Tensor, equal: Equal = equal_to_any) -> Slots:
         """The slots that hold one of these samples, as they came."""
@@ -177,6 +179,11 @@ class Memory(ABC):
     def extras(self) -> dict[str, Array]:
         """What is held beside the samples for the method, by name."""
         return {name: column[: len(self)] for name, column in self._columns.items() if name not in OWN_COLUMNS}
+
+    @property
+    def undecodable(self) -> int:
+        """How many of the samples are not what the codec has made; they are blank. It takes decoding all of them."""
+        return 0 if self._encoding is None else self._encoding.undecodable(self._columns["x"][: len(self)])
 
     def state(self) -> dict[str, Array]:
         """Everything it holds, as views of its arrays."""
@@ -242,7 +249,8 @@ class Memory(ABC):
             yield "its labels"
         if self.capacity != self._most(columns) or self.arrivals.max(initial=-1) >= self.offered:
             yield "its capacity"
-        if self._sizes_differ and self.nbytes > (self.byte_budget or 0):
+        size = held * _row_bytes(columns) + int(self._encoded_bytes[0])  # of before room for extras was counted
+        if self._sizes_differ and size > (self.byte_budget or 0):
             yield "its size"
         if self._threshold.shape != (1,) or self._threshold.dtype != float or not 0 < self._threshold[0] <= 1:
             yield "its threshold"
@@ -264,10 +272,9 @@ class Memory(ABC):
         """Puts rows of `incoming` into slots: held ones are replaced, the others follow without a gap."""
         held = len(self)
         replaced = slots[slots < held]
-        if self._encoding is not None:
-            self._resize(max(held, held + len(slots) - len(replaced)), journal)
-            if incoming["x"].dtype != object:
-                incoming = incoming | EncodedBatch(self._encoding, incoming["x"]).columns(rows)
+        self._resize(held + len(slots) - len(replaced), journal)
+        if self._encoding is not None and incoming["x"].dtype != object:
+            incoming = incoming | EncodedBatch(self._encoding, incoming["x"]).columns(rows)
         before = self._weight(replaced)
         self._index.remove(replaced, self._columns["y"][replaced], journal)
         for name, column in self._columns.items():
@@ -299,14 +306,22 @@ class Memory(ABC):
     def _largest_row(self) -> int:
         """What a sample takes that could not be made smaller."""
         data = 0 if self._encoding is None else self._encoding.raw_size + encoded.BYTES_PER_OBJECT
-        return _row_bytes(self._columns) + data
+        return self._row + data
+
+    @property
+    def _row(self) -> int:
+        """What a sample takes in the columns and the index, with its share of the room that `_resize` leaves.
+
+        For our own columns, what is counted for the index covers that share.
+        """
+        return _row_bytes(self._columns) + (0 if self._encoding is None else -(-_extra_bytes(self._columns) // SPARE))
 
     def _resize(self, rows: int, journal: Journal) -> None:
-        """Room for so many and a few more, so that this happens seldom. What is counted for the index covers these."""
-        if self._room * 7 // 8 <= rows <= self._room or rows <= self._room <= 64:
+        """Encoded samples have room for so many and up to an eighth more, so that this happens seldom."""
+        if self._encoding is None or rows <= self._room <= rows + rows // SPARE:
             return
         journal.on_undo(partial(setattr, self, "_columns", self._columns))
-        room = rows + rows // 16 + 8
+        room = rows + rows // (2 * SPARE)
         held = {name: column[: len(self)] for name, column in self._columns.items()}
         self._columns = {name: _with_capacity(column, room) for name, column in held.items()}
         self._index.resize(room, journal)
@@ -407,7 +422,7 @@ class Reservoir(Memory):
 
     def _thin(self, incoming: dict[str, Array], rng: np.random.Generator, journal: Journal) -> None:
         assert self._encoding is not None and self.byte_budget is not None
-        held, row, x = len(self), _row_bytes(self._columns), self._columns["x"]
+        held, row, x = len(self), self._row, self._columns["x"]
         batch = EncodedBatch(self._encoding, incoming["x"])
 
         def size_of(sample: int) -> int:
@@ -447,7 +462,7 @@ class ClassBalanced(Memory):
 
     def _balance(self, incoming: dict[str, Array], rng: np.random.Generator, journal: Journal) -> None:
         assert self._encoding is not None and self.byte_budget is not None
-        batch, fixed = EncodedBatch(self._encoding, incoming["x"]), _row_bytes(self._columns)
+        batch, fixed = EncodedBatch(self._encoding, incoming["x"]), self._row
         met, budget = len(self._index.members), self.byte_budget
         self._make_room(budget, rng, journal)  # what is kept beside samples may have become longer
         for row, label in enumerate(incoming["y"].tolist()):
@@ -480,8 +495,15 @@ def _columns_of(batch: Batch) -> dict[str, Tensor]:
 
 
 def _row_bytes(columns: Mapping[str, Array]) -> int:
-    row = sum(column.itemsize * int(np.prod(column.shape[1:])) for column in columns.values())
-    return row + ClassIndex.BYTES_PER_SLOT
+    return sum(map(_bytes_of_one, columns.values())) + ClassIndex.BYTES_PER_SLOT
+
+
+def _extra_bytes(columns: Mapping[str, Array]) -> int:
+    return sum(_bytes_of_one(column) for name, column in columns.items() if name not in OWN_COLUMNS)
+
+
+def _bytes_of_one(column: Array) -> int:
+    return column.itemsize * int(np.prod(column.shape[1:]))
 
 
 def _padded(rows: Array, width: int) -> Array:

@@ -117,8 +117,8 @@ class RunSpec:
         later=True,
     )
     net: str | None = chosen(
-        "slim-resnet18, small-cnn, mlp or raw (default: what suits samples and method), or a pretrained one: timm:NAME, "
-        "torchvision:NAME or file.py:factory, with options as in timm:NAME,frozen=but-last,size=96,weights=FILE",
+        "slim-resnet18, small-cnn, mlp or raw (default: what suits samples and method), or a pretrained one: timm:NAME,"
+        " torchvision:NAME or file.py:factory, with options as in timm:NAME,frozen=but-last,size=96,weights=FILE",
         default=None,
         metavar="NAME",
         affects="macs",

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load, save
 from torch import Tensor
 
@@ -33,11 +34,11 @@ def read(path: Path) -> tuple[dict[str, Tensor], Manifest]:
 def content_of(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
-            head = file.read(8)
-            header, rest = int.from_bytes(head, "little"), os.fstat(file.fileno()).st_size - len(head)
-            if len(head) < 8 or not 1 < header <= rest:  # before the rest of it takes any memory
-                raise CheckpointError(f"{path} is not a checkpoint or is damaged: its beginning cannot be right")
-            return head + file.read()
+            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                safe_open(path, "np")  # looks at the beginning and the size: before the rest takes any memory
+            return file.read()
+    except SafetensorError as error:
+        raise CheckpointError(f"{path} is not a checkpoint or is damaged: {error}") from error
     except FileNotFoundError:
         raise CheckpointError(f"there is no checkpoint {path}") from None
     except OSError as error:
