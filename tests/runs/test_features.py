@@ -53,8 +53,9 @@ def test_a_run_is_the_same_wherever_the_file_lies_and_another_if_it_changes() ->
 
 def test_features_are_computed_once_for_all_methods_and_seeds(capsys: pytest.CaptureFixture[str]) -> None:
     command = ["run", "--stream", STREAM, "--net", "nets.py:net", "--method", "er", "--method", "er-ace"]
-    assert main([*command, "--seeds", "2", "--jobs", "1", "--out", "out", "--keep-learners"]) == 0
+    assert main([*command, "--seeds", "2", "--jobs", "1", "--out", "out", "--keep-learners", "--data", "cache"]) == 0
     assert Path("made").read_text() == "x"
+    assert any(Path("cache/features").iterdir())
     assert "er-ace" in capsys.readouterr().out
     row = Store(Path("out/runs.sqlite")).rows()[0]
     assert main(["runs", "save", row["id"], "learner", "--out", "out"]) == 0

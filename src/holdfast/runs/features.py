@@ -13,7 +13,6 @@ from filelock import FileLock
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from holdfast.datasets.get import data_root
 from holdfast.errors import CheckpointError
 from holdfast.nets.pretrained import CHUNK, Input, Name, PretrainedEncoder, features_of, pretrained
 from holdfast.storage import checkpoint, files
@@ -36,15 +35,15 @@ class Encoded(PretrainedEncoder):
 
 def encoded(source: Source, net: Name, report: Report = lambda done, of: None) -> tuple[Source, Encoded]:
     """The same stream, of features. Whoever comes first computes them; others wait for that."""
-    work = _Work(net, report)
+    work = _Work(net, source.root / "features", report)
     dataset = source.dataset
     (train, reference), (test, _) = (work.features(samples) for samples in (dataset.train_x, dataset.test_x))
     return replace(source, dataset=replace(dataset, train_x=train, test_x=test)), Encoded(reference)
 
 
 class _Work:
-    def __init__(self, net: Name, report: Report) -> None:
-        self._net, self._identity, self._report = net, net.identity, report
+    def __init__(self, net: Name, folder: Path, report: Report) -> None:
+        self._net, self._identity, self._folder, self._report = net, net.identity, folder, report
 
     @cached_property
     def _encoder(self) -> PretrainedEncoder:
@@ -54,9 +53,8 @@ class _Work:
         """And the reference of the encoder that made them."""
         what = hashlib.sha256(f"{self._identity} {samples.dtype.str}{samples.shape}".encode())
         what.update(np.ascontiguousarray(samples).reshape(-1).view(np.uint8).data)
-        folder = data_root() / "features"
-        files.make_folder(folder)
-        file = folder / what.hexdigest()
+        files.make_folder(self._folder)
+        file = self._folder / what.hexdigest()
         with FileLock(file.with_suffix(".lock")):
             if not file.exists():
                 made = {"features": self._computed(samples)}

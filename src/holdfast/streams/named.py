@@ -1,7 +1,7 @@
 """Streams as they are named on the command line: NAME[:option=value,...], folder:PATH[:...], arrays:FILE[:...]."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -9,6 +9,7 @@ from holdfast import datasets
 from holdfast.datasets.arrays import npz
 from holdfast.datasets.base import Dataset, first_of_each_class, validation_split
 from holdfast.datasets.folder import folder
+from holdfast.datasets.get import data_root
 from holdfast.errors import InputError, UnknownName
 from holdfast.streams.base import Stream, as_given, iid, limited
 from holdfast.streams.blurry import blurry
@@ -49,6 +50,7 @@ class Source:
 
     dataset: Dataset
     options: dict[str, str | int | float]
+    root: Path = field(default_factory=data_root)  # where what is computed of it is kept
 
     @cached_property
     def fingerprint(self) -> str:
@@ -79,7 +81,8 @@ class Source:
 
 def source(text: str, root: Path) -> Source:
     name = parse(text)
-    return _source(text, name.options, lambda size: _load(name, root, size), TASKS.get(name.kind))
+    found = _source(text, name.options, lambda size: _load(name, root, size), TASKS.get(name.kind))
+    return replace(found, root=root)
 
 
 def ordered(dataset: Dataset, **options: str | float) -> Source:
