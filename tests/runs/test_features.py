@@ -67,7 +67,7 @@ def test_features_are_computed_once_for_all_methods_and_seeds(capsys: pytest.Cap
 
 def test_damaged_features_are_refused() -> None:
     Run(planned("nets.py:net"))
-    for file in Path("data/features").iterdir():
+    for file in Path("features").iterdir():
         if not file.suffix:
             file.write_bytes(file.read_bytes()[:-1] + b"x")
     with pytest.raises(Exception, match="remove it, and the features are computed again"):
@@ -78,7 +78,7 @@ def test_an_encoder_that_learns_sees_the_images() -> None:
     run = Run(planned("nets.py:net,frozen=false"))
     run.advance()
     assert run.learner.sample_template is not None and run.learner.sample_template.shape[1:] == (1, 28, 28)
-    assert not Path("data/features").exists()
+    assert not Path("features").exists()
 
 
 @pytest.mark.parametrize(

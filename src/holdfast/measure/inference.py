@@ -48,8 +48,8 @@ class FastNet:
             target[f"{conv_name}.bias"].copy_(bias)
         for parameter, current in zip(self.net.head.parameters(), self.live.head.parameters(), strict=True):
             parameter.data = current.detach().clone()
-        for buffer, current in zip(self.net.head.buffers(), self.live.head.buffers(), strict=True):
-            buffer.data = current.clone()
+        for buffer, statistic in zip(self.net.head.buffers(), self.live.head.buffers(), strict=True):
+            buffer.data = statistic.clone()
         self.net.head.seen = self.live.head.seen
         return self.net
 

@@ -22,7 +22,7 @@ class Moments(nn.Module):
 
     def forward(self, features: Tensor, labels: Tensor, means: Tensor, counts: Tensor) -> tuple[Tensor, ...]:
         """`means` of `counts` samples so far. How many have arrived, how far the means move, and the new scatter."""
-        classes, place = labels.unique(return_inverse=True)
+        classes, place = torch.unique(labels, return_inverse=True)
         of_class = F.one_hot(place, len(classes)).to(features)
         arrived, before = of_class.sum(0), counts[classes]
         theirs = of_class.T @ features / arrived[:, None]
@@ -70,8 +70,8 @@ class MeansHead(Head):
     def take_in(self, features: Tensor, labels: Tensor) -> None:
         """Becomes the statistics of these samples, too."""
         arrived, towards, _ = self.moments(features, labels, self.weight, self.counts)
-        self.counts += arrived
-        self.weight += towards
+        self.counts.add_(arrived)
+        self.weight.add_(towards)
 
     def forward(self, features: Tensor, unseen: bool = False) -> Tensor:
         return F.pad(self.scores()(features), (0, len(self.counts) - self.seen if unseen else 0), value=UNKNOWN)
@@ -112,9 +112,9 @@ class LDAHead(MeansHead):
     @torch.no_grad()
     def take_in(self, features: Tensor, labels: Tensor) -> None:
         arrived, towards, scatter = self.moments(features, labels, self.weight, self.counts)
-        self.counts += arrived
-        self.weight += towards
-        self.scatter += scatter
+        self.counts.add_(arrived)
+        self.weight.add_(towards)
+        self.scatter.add_(scatter)
 
     def scores(self, shrinkage: float = SHRINKAGE) -> Callable[[Tensor], Tensor]:
         unknown = self._unknown()
