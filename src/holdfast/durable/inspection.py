@@ -38,6 +38,8 @@ class MemorySummary:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointSummary:
+    """The last time the learner was written as a whole."""
+
     step: int
     nbytes: int
     written_by: dict[str, Any]  # versions and other conditions
@@ -45,6 +47,8 @@ class CheckpointSummary:
 
 @dataclass(frozen=True, slots=True)
 class LogSummary:
+    """The changes since then."""
+
     file: str
     entries: int
     nbytes: int
@@ -73,10 +77,18 @@ class Inspection:
 
 
 def inspect(folder: str | Path) -> Inspection:
-    """What is known of the learner in `folder`: its step, classes, memory, log, sizes, and who has it.
+    """Reads what is known of the learner in a folder, as it is at one moment.
 
-    It is read as it is at one moment, without a lock, so that it may be in use, and without its net and method, so
-    that these may be your own. A damaged folder is refused with `CheckpointError`; `holdfast.verify` says more.
+    It takes no lock, so the learner may be in use, and needs neither net nor method, so these may be your own.
+
+    Args:
+        folder: of the learner.
+
+    Returns:
+        Its step, classes, memory, log, sizes, and which process has it.
+
+    Raises:
+        CheckpointError: if the folder is damaged; `holdfast.verify` says more.
     """
     found = take(Path(folder))
     entries = found.reading.sound(found.log_file)

@@ -29,10 +29,15 @@ _REPLACED_BY_GROWTH = ("capacity", "_counts", "_columns", "_index")
 class Memory(ABC):
     """Samples in numbered slots, with their labels and whatever else a method keeps beside them.
 
-    The capacity is a number of samples or, with `nbytes`, of bytes (labels and index included), which may also be
-    given as text: "50MB". With a codec, "webp:75", "png" or one of your own, samples are held encoded, and those that
-    it does not take are refused; "raw", as without one, keeps them as they are. Which samples are kept is what
-    subclasses decide.
+    Which samples are kept is what subclasses decide.
+
+    Args:
+        capacity: a number of samples, or a number of bytes as text ("50MB").
+        nbytes: a number of bytes, labels and index included, instead of a capacity.
+        codec: samples are held encoded: "png", "webp:75" or a `Codec`. Samples that it does not take are refused.
+
+    Raises:
+        InputError: if an argument is wrong.
     """
 
     drawn_below: int | None = None  # samples of classes from this index on are not drawn: an experiment may say so
@@ -51,6 +56,7 @@ class Memory(ABC):
         self.clear()
 
     def clear(self) -> None:
+        """Removes everything."""
         self.capacity = self._asked or 0
         self._counts = np.zeros(2, np.int64)  # offered, held
         self._columns: dict[str, Array] = {}
@@ -96,7 +102,14 @@ class Memory(ABC):
         return np.array([len(members) for members in self._index.members], np.int64)
 
     def count(self, label: int) -> int:
-        """How many samples of a class are held."""
+        """Counts the samples of a class.
+
+        Args:
+            label: the index of the class.
+
+        Returns:
+            How many are held.
+        """
         return len(self._index.members[label]) if label < len(self._index.members) else 0
 
     def slots_of(self, label: int, places: Slots) -> Slots:
@@ -105,13 +118,26 @@ class Memory(ABC):
         return np.array([members[place] for place in places.tolist()], np.int64)
 
     def members(self, label: int) -> Slots:
-        """All slots that hold a class."""
+        """Finds the samples of a class.
+
+        Args:
+            label: the index of the class.
+
+        Returns:
+            All slots that hold one.
+        """
         return np.array(self._index.members[label] if self.count(label) else [], np.int64)
 
     def sample(self, n: int, rng: np.random.Generator, below: int | None = None) -> Batch | None:
-        """`n` samples drawn without replacement, all there are if fewer, None if there are none.
+        """Draws samples without replacement.
 
-        With `below` only samples of classes with a lower index.
+        Args:
+            n: how many; all there are if there are fewer.
+            rng: all randomness comes from it.
+            below: only samples of classes with a lower index.
+
+        Returns:
+            The samples, None if there are none.
         """
         bounds = [bound for bound in (below, self.drawn_below) if bound is not None]
         if bounds:
@@ -121,6 +147,14 @@ class Memory(ABC):
         return self.at(rng.choice(len(self), min(n, len(self)), replace=False))
 
     def at(self, slots: Slots) -> Batch:
+        """Reads samples.
+
+        Args:
+            slots: where they are held.
+
+        Returns:
+            The samples with their class indices and what is kept beside them.
+        """
         rows = {name: column[slots] for name, column in self._columns.items() if name not in ("arrival", "fingerprint")}
         if self._encoding is not None:
             rows["x"] = self._encoding.decode(rows["x"], len(slots))
@@ -128,7 +162,16 @@ class Memory(ABC):
         return Batch(tensors.pop("x"), tensors.pop("y"), tensors)
 
     def add(self, batch: Batch, rng: np.random.Generator, journal: Journal | None = None) -> None:
-        """Offers samples, one after the other. `journal` learns how to take it back."""
+        """Offers samples, one after the other.
+
+        Args:
+            batch: the samples.
+            rng: all randomness comes from it.
+            journal: learns how to take it back.
+
+        Raises:
+            InputError: if something else was kept beside the samples before.
+        """
         journal = journal or Journal()
         incoming = {name: tensor.detach().cpu().numpy() for name, tensor in _columns_of(batch).items()}
         incoming["arrival"] = self.offered + np.arange(len(batch))
@@ -172,7 +215,7 @@ class Memory(ABC):
 
     @property
     def arrivals(self) -> NDArray[np.int64]:
-        """Of each slot: the how-manieth sample, from 0, it was among all that were offered."""
+        """For each slot, the position of its sample in the order in which samples were offered, counted from 0."""
         return self._columns["arrival"][: len(self)] if self._columns else np.empty(0, np.int64)
 
     @property
@@ -399,12 +442,23 @@ class Memory(ABC):
 class Reservoir(Memory):
     """A uniform choice of all samples so far.
 
-    With a capacity, or a budget of bytes for samples that all take the same: Vitter's algorithm R, after any number of
-    samples each of them is held with equal probability. With a budget for encoded samples, which differ in size: a
-    draw gives each sample so far with equal probability (see `holdfast.memory.thinning`). What is erased leaves room
-    that only a share of later samples fills, so that this stays true of all that were not erased.
+    With a capacity, or a budget of bytes for samples that all take the same, this is Vitter's algorithm R: after any
+    number of samples each of them is held with equal probability. With a budget for encoded samples, which differ in
+    size, a draw gives each sample so far with equal probability (see `holdfast.memory.thinning`). What is erased
+    leaves room that only a share of later samples fills, so that this stays true of all that were not erased.
 
-    >>> memory = Reservoir(nbytes=50_000_000, codec="webp:75")
+    Args:
+        capacity: a number of samples, or a number of bytes as text ("50MB").
+        nbytes: a number of bytes, labels and index included, instead of a capacity.
+        codec: samples are held encoded: "png", "webp:75" or a `Codec`. Samples that it does not take are refused.
+
+    Raises:
+        InputError: if an argument is wrong.
+
+    Examples:
+        >>> memory = Reservoir(nbytes=50_000_000, codec="webp:75")
+        >>> len(memory)
+        0
     """
 
     def _admit(self, incoming: dict[str, Array], rng: np.random.Generator, journal: Journal) -> None:
@@ -441,8 +495,16 @@ class Reservoir(Memory):
 class ClassBalanced(Memory):
     """Greedy and balanced: a sample gets in while its class has less than its share, at the cost of the largest.
 
-    With a budget for encoded samples: while there is room for one that could not be made smaller, all get in; then a
-    class has less than its share if it has fewer samples than a class on average.
+    With a budget for encoded samples, all get in while there is room for one that could not be made smaller; then a
+    class has less than its share if it has fewer samples than the average class.
+
+    Args:
+        capacity: a number of samples, or a number of bytes as text ("50MB").
+        nbytes: a number of bytes, instead of a capacity.
+        codec: holds images encoded: `png`, `webp:75`, or a `Codec`.
+
+    Raises:
+        InputError: if an argument is wrong.
     """
 
     def _admit(self, incoming: dict[str, Array], rng: np.random.Generator, journal: Journal) -> None:

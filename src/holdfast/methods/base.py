@@ -18,7 +18,15 @@ Scores = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True, slots=True)
 class StepContext:
-    """What a method has to work with: the learner's parts at one step, and randomness for that step alone."""
+    """What a method has to work with: the learner's parts at one step, and randomness for that step alone.
+
+    Args:
+        net: the net that learns.
+        memory: the memory.
+        rng: all randomness comes from it.
+        lr: the learning rate.
+        view: puts a batch on the net's device and augments it, in a way that depends on the name it is given.
+    """
 
     net: Net
     memory: Memory
@@ -29,9 +37,27 @@ class StepContext:
 
 @dataclass(frozen=True, kw_only=True)
 class Method(ABC):
-    """What is done with an incoming batch and the past. A frozen set of hyper-parameters; only `loss` is required.
+    """What is done with an incoming batch and the past: a frozen set of hyper-parameters. Only `loss` is required.
 
-    One step of the learner: recall from memory, take one gradient step on the loss, remember the incoming batch.
+    In each step the learner recalls samples from memory, takes one gradient step on the loss, and offers the incoming
+    batch to the memory.
+
+    Args:
+        head: `linear`, or `cosine`: logits are cosines divided by 0.1.
+        replay: how many samples are replayed in each step.
+
+    Examples:
+        >>> from dataclasses import dataclass
+        >>> from holdfast.losses import cross_entropy
+        >>> @dataclass(frozen=True, kw_only=True)
+        ... class Gentle(Method):
+        ...     share: float = 0.5
+        ...
+        ...     def loss(self, net, new, old=None):
+        ...         loss = cross_entropy(net(new.x), new.y)
+        ...         return loss if old is None else loss + self.share * cross_entropy(net(old.x), old.y)
+        >>> Gentle(share=0.1).replay
+        10
     """
 
     learns_by_gradient: ClassVar[bool] = True  # otherwise the encoder stays as it is
@@ -79,21 +105,47 @@ class Method(ABC):
 
     @abstractmethod
     def loss(self, net: Net, new: Batch, old: Batch | None = None) -> Tensor | tuple[Tensor, Extra]:
-        """The loss of one step, and what is kept beside each incoming sample if there is anything.
+        """Computes the loss of one step.
 
-        `new` is the incoming batch; what `recall` returned comes by name.
+        Args:
+            net: `net(x)` are logits over the classes seen, `net.features(x)` what is below the head.
+            new: the incoming batch.
+            old: the replayed batch; whatever `recall` returns comes by its name.
+
+        Returns:
+            The loss or, with what is to be kept beside each incoming sample, the loss and tensors by name.
         """
 
     def recall(self, net: Net, new: Batch, memory: Memory, rng: np.random.Generator) -> Mapping[str, Batch]:
-        """The batches to replay, by the name under which `loss` takes them.
+        """Chooses what is replayed.
 
-        With task ids: only samples of classes from earlier tasks, so nothing during the first task.
+        With task ids, only samples of classes from earlier tasks are, so nothing during the first task.
+
+        Args:
+            net: the net that learns.
+            new: the incoming batch.
+            memory: the memory.
+            rng: all randomness comes from it.
+
+        Returns:
+            Batches by the name under which `loss` takes them.
         """
         old = memory.sample(self.replay, rng, below=None if new.task is None else new.task.start)
         return {} if old is None else {"old": old}
 
     def learn(self, new: Batch, at: StepContext) -> tuple[Tensor, Extra]:
-        """Leaves the gradient of one step in the net's parameters; returns the loss and what is kept beside `new`."""
+        """Leaves the gradient of one step in the net's parameters.
+
+        Args:
+            new: the incoming batch.
+            at: the learner's parts at this step.
+
+        Returns:
+            The loss, and what is kept beside `new`.
+
+        Raises:
+            InputError: if `loss` does not return a tensor.
+        """
         recalled = self.recall(at.net, new, at.memory, at.rng)
         outcome = self.loss(at.net, **{name: at.view(name, b) for name, b in [("new", new), *recalled.items()]})
         loss, extra = outcome if isinstance(outcome, tuple) else (outcome, {})
@@ -104,13 +156,36 @@ class Method(ABC):
         return loss, extra
 
     def remember(self, net: Net, new: Batch) -> Batch | None:
-        """What is offered to the memory after the step."""
+        """Chooses what is offered to the memory after the step.
+
+        Args:
+            net: the net that learns.
+            new: the incoming batch.
+
+        Returns:
+            A batch, or None for nothing.
+        """
         return new
 
     def answering_net(self, at: StepContext) -> Net:
-        """The net that answers questions: the one that learns, unless a method makes another from the memory."""
+        """Makes the net that answers questions: the one that learns, unless a method trains another from the memory.
+
+        Args:
+            at: the learner's parts at this step.
+
+        Returns:
+            The net.
+        """
         return at.net
 
     def predictor(self, net: Net, memory: Memory) -> Scores:
-        """What gives samples a score for each seen class. Made once for each state of the learner."""
+        """Makes what scores samples, once for each state of the learner.
+
+        Args:
+            net: the net that answers.
+            memory: the memory.
+
+        Returns:
+            A function from samples to a score for each class seen.
+        """
         return net

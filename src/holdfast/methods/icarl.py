@@ -18,7 +18,12 @@ from holdfast.nets import Net
 class ICaRL(Method):
     """Every class its own yes-or-no question; replayed samples keep the answers of the net at the last task switch.
 
-    Without `distil` they have their labels instead. Answers by the nearest class mean of the memory's features.
+    It answers by the nearest class mean of the memory's features.
+
+    Args:
+        head: `linear`, or `cosine`: logits are cosines divided by 0.1.
+        replay: how many samples are replayed in each step.
+        distil: if False, replayed samples have their labels instead.
     """
 
     needs_task_ids: ClassVar[bool] = True
