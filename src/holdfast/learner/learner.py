@@ -139,6 +139,7 @@ class Learner:
         self._answering: Net | None = None  # made when asked for, until the next step
         self.keys = Keys()
         self.tally = new_tally(progress, self)
+        self._view_hooks: list[Callable[[Batch], object]] = []
         self._failures = 0  # how many steps in a row have not led to finite numbers
 
     @property
@@ -150,10 +151,6 @@ class Learner:
     def step(self) -> int:
         """How many batches have been learned."""
         return self.versions.step
-
-    @step.setter
-    def step(self, number: int) -> None:
-        self.versions.step = number
 
     @property
     def progress(self) -> Progress | None:
@@ -517,6 +514,10 @@ class Learner:
         else:
             self._learn(operation)
 
+    def register_view_hook(self, hook: Callable[[Batch], object]) -> None:
+        """`hook` is called with every batch, incoming or replayed, as the net is about to see it."""
+        self._view_hooks.append(hook)
+
     def at_rest(self, work: Callable[[], Result]) -> Result:
         """While `work` is done, no other thread changes the learner."""
         return self._changes.at_rest(work)
@@ -558,7 +559,7 @@ class Learner:
         return (self.net,) if self.average is None else (self.net, self.average.net)
 
     def _averaged(self, decay: float) -> Average | None:
-        if decay and answers.trains(self.method):
+        if decay and self.method.trains_to_answer:
             name = type(self.method).__name__
             raise InputError(f"{name} makes the net that answers when asked: there is nothing to average, average=0")
         if decay and not self.method.learns_by_gradient:
@@ -579,7 +580,10 @@ class Learner:
         if self._augment is not None and len(x):
             x = self._augment(x, self._rng(f"augment/{name}"))
         extra = {key: value.to(device) for key, value in batch.extra.items()}
-        return replace(batch, x=x, y=batch.y.to(device), extra=extra)
+        viewed = replace(batch, x=x, y=batch.y.to(device), extra=extra)
+        for hook in self._view_hooks:
+            hook(viewed)
+        return viewed
 
     def _check_labels(self, y: object, samples: Tensor) -> list[Hashable]:
         labels = self.labels.check(y)
@@ -638,7 +642,7 @@ class Learner:
                 self.average.update(self.step)
             if (kept := self.method.remember(self.net, replace(new, extra=extra))) is not None:
                 self._offer(kept, self._rng("memory"), journal)
-            self.step += 1
+            self.versions.step += 1
             self.keys.add(operation, self.step, journal)
             if self.tally is not None and answers is not None:
                 self.tally = self.tally.add(new.y.tolist(), answers, known)
@@ -737,7 +741,8 @@ class Learner:
 
         def restore() -> None:
             self.labels.forget_after(labels)
-            self.step, self.task, self.sample_template, self.magnitude = step, task, sample_template, magnitude
+            self.versions.step, self.task = step, task
+            self.sample_template, self.magnitude = sample_template, magnitude
             self._answering, self.tally = None, tally
             put_norms_back(self.net)
             self.net.eval()

@@ -2,7 +2,7 @@
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Self
 
@@ -23,7 +23,6 @@ from holdfast.samples import Equal, equal_to_any, is_number
 
 OWN_COLUMNS = ("x", "y", "arrival", "fingerprint")
 SPARE = 8  # one place in so many may be empty
-_REPLACED_BY_GROWTH = ("capacity", "_counts", "_columns", "_index")
 
 
 class Memory(ABC):
@@ -216,12 +215,13 @@ class Memory(ABC):
     @property
     def arrivals(self) -> NDArray[np.int64]:
         """For each slot, the position of its sample in the order in which samples were offered, counted from 0."""
-        return self._columns["arrival"][: len(self)] if self._columns else np.empty(0, np.int64)
+        return _frozen(self._columns["arrival"][: len(self)]) if self._columns else np.empty(0, np.int64)
 
     @property
     def extras(self) -> dict[str, Array]:
         """What is held beside the samples for the method, by name."""
-        return {name: column[: len(self)] for name, column in self._columns.items() if name not in OWN_COLUMNS}
+        held = {name: column[: len(self)] for name, column in self._columns.items() if name not in OWN_COLUMNS}
+        return {name: _frozen(view) for name, view in held.items()}
 
     @property
     def undecodable(self) -> int:
@@ -301,8 +301,8 @@ class Memory(ABC):
     def copy(self) -> Self:
         """Another that holds the same. Encoded samples are shared: nobody changes them."""
         twin = copy.copy(self)
-        for name in ("_counts", "_encoded_bytes", "_threshold", "_index"):
-            setattr(twin, name, getattr(self, name).copy())
+        twin._counts, twin._encoded_bytes = self._counts.copy(), self._encoded_bytes.copy()
+        twin._threshold, twin._index = self._threshold.copy(), self._index.copy()
         held = {name: column[: len(self)] for name, column in self._columns.items()}
         twin._columns = {name: _with_capacity(column, self._room) for name, column in held.items()}
         return twin
@@ -420,7 +420,7 @@ class Memory(ABC):
         lengths = {name: rows.shape[1] for name, rows in incoming.items() if name not in ("x", "y") and rows.ndim == 2}
         there = {name: self._columns[name].shape[1] for name in lengths}
         if any(lengths[name] > there[name] for name in lengths):
-            journal.on_undo(partial(vars(self).update, {name: vars(self)[name] for name in _REPLACED_BY_GROWTH}))
+            journal.on_undo(self._restorer())
             there = {name: n if n >= lengths[name] else max(lengths[name], 2 * n) for name, n in there.items()}
             self._columns = self._columns | {name: _padded(self._columns[name], n) for name, n in there.items()}
             if self._sizes_differ:
@@ -428,6 +428,15 @@ class Memory(ABC):
             elif self.byte_budget is not None:
                 self._shrink(self._most(self._columns), rng)
         return incoming | {name: _padded(incoming[name], n) for name, n in there.items()}
+
+    def _restorer(self) -> Callable[[], None]:
+        """What puts back the parts that growing replaces."""
+        capacity, counts, columns, index = self.capacity, self._counts, self._columns, self._index
+
+        def restore() -> None:
+            self.capacity, self._counts, self._columns, self._index = capacity, counts, columns, index
+
+        return restore
 
     def _shrink(self, capacity: int, rng: np.random.Generator) -> None:
         """Keeps a uniform choice of what is held."""
@@ -550,6 +559,11 @@ class ClassBalanced(Memory):
 def raw_bytes(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
     """What one sample takes in a memory without a codec, with its label, its arrival and its place in the index."""
     return int(np.prod(shape)) * dtype.itemsize + 16 + ClassIndex.BYTES_PER_SLOT
+
+
+def _frozen(view: Array) -> Array:
+    view.flags.writeable = False
+    return view
 
 
 def _columns_of(batch: Batch) -> dict[str, Tensor]:

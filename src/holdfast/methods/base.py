@@ -1,7 +1,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from torch import Tensor
@@ -14,6 +14,7 @@ from holdfast.nets import Net
 
 Extra = Mapping[str, Tensor]
 Scores = Callable[[Tensor], Tensor]
+DECLARED = {"predictor": "answers_from_memory", "answering_net": "trains_to_answer"}  # by whoever defines the former
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +66,17 @@ class Method(ABC):
     iid_batches: ClassVar[int] = 0  # above 0: the stream is shuffled, with so many of its batches a step
     memory_class: ClassVar[type[Memory]] = Reservoir
     stored_extras: ClassVar[str] = ""  # what it keeps beside each sample, if anything
+    trains_to_answer: ClassVar[bool] = False  # whether `answering_net` makes a net of its own
 
     head: Literal["linear", "cosine"] = "linear"
     replay: Count = 10
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        own = {name for each in cls.__mro__ if each is not Method and issubclass(each, Method) for name in vars(each)}
+        for function, declaration in DECLARED.items():
+            if function in own and declaration not in own:
+                raise InputError(f"{cls.__name__} has a {function} of its own, so it has to declare {declaration}")
 
     def __post_init__(self) -> None:
         for option, value in plain_options(self).items():
@@ -86,7 +95,7 @@ class Method(ABC):
     @property
     def answers_from_memory(self) -> bool:
         """Whether its predictor is made from the memory, too."""
-        return type(self).predictor is not Method.predictor
+        return False
 
     @property
     def needs_teacher(self) -> bool:

@@ -33,6 +33,7 @@ class GDumb(Method):
     """
 
     memory_class: ClassVar[type[Memory]] = ClassBalanced
+    trains_to_answer: ClassVar[bool] = True
 
     query: Literal["end", "retrain"] = "end"
     rounds: Count = 256  # passes over the memory

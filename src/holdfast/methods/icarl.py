@@ -45,6 +45,10 @@ class ICaRL(Method):
         # Classes that the teacher does not know yet are not those of earlier samples.
         return loss + binary_cross_entropy(net(old.x), F.pad(answers, (0, net.seen - answers.shape[1])))
 
+    @property
+    def answers_from_memory(self) -> bool:
+        return True
+
     def predictor(self, net: Net, memory: Memory) -> Scores:
         return nearest_mean(net, memory)
 

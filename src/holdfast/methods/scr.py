@@ -47,5 +47,9 @@ class SCR(Method):
         y = torch.cat([batch.y for batch in batches])
         return supcon(points, y, points, y, self.temperature, without=torch.eye(len(y), dtype=torch.bool))
 
+    @property
+    def answers_from_memory(self) -> bool:
+        return True
+
     def predictor(self, net: Net, memory: Memory) -> Scores:
         return nearest_mean(net, memory)
