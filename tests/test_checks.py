@@ -56,6 +56,8 @@ class GlobalRandomness(ER):
 
 @dataclass(frozen=True, kw_only=True)
 class LearnsFromQuestions(ER):
+    trains_to_answer: ClassVar[bool] = True
+
     def answering_net(self, at: StepContext) -> Net:
         at.net.head.weight.data.mul_(1.001)
         return at.net

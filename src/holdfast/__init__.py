@@ -6,6 +6,8 @@ Names are loaded when first used, so that `import holdfast` and `holdfast --help
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from holdfast import errors
+
 if TYPE_CHECKING:
     from holdfast.augment import crop_and_flip
     from holdfast.batch import Batch, Task
@@ -16,7 +18,23 @@ if TYPE_CHECKING:
     from holdfast.durable.inspection import inspect
     from holdfast.durable.repairs import repair
     from holdfast.durable.verification import verify
-    from holdfast.errors import HoldfastError
+    from holdfast.errors import (
+        BatchError,
+        CheckpointError,
+        DataError,
+        HoldfastError,
+        InputError,
+        InUse,
+        KeyReused,
+        LabelError,
+        NonFiniteError,
+        NothingLearned,
+        OtherBits,
+        StoreError,
+        TicketError,
+        UnknownName,
+        WriteError,
+    )
     from holdfast.laboratory import Results, run, sweep
     from holdfast.learner import Learner
     from holdfast.learner.memory_contents import export_memory, import_memory, memory_gallery, memory_summary
@@ -64,10 +82,13 @@ __all__ = [
     "SLDA",
     "SSIL",
     "Batch",
+    "BatchError",
+    "CheckpointError",
     "ClassBalanced",
     "Codec",
     "DERPlusPlus",
     "DERPlusPlusACE",
+    "DataError",
     "Dataset",
     "DurableLearner",
     "FineTuning",
@@ -78,15 +99,27 @@ __all__ = [
     "ICaRL",
     "IIDOffline",
     "IIDPlusPlus",
+    "InUse",
+    "InputError",
+    "KeyReused",
+    "LabelError",
     "Learner",
     "Memory",
     "Method",
+    "NonFiniteError",
+    "NothingLearned",
+    "OtherBits",
     "Reservoir",
     "Results",
     "StepContext",
+    "StoreError",
     "Task",
+    "TicketError",
+    "UnknownName",
+    "WriteError",
     "backup",
     "crop_and_flip",
+    "errors",
     "export_memory",
     "from_arrays",
     "import_memory",
@@ -118,7 +151,23 @@ _MODULES = {
     "memory.codecs": ("Codec",),
     "learner.memory_contents": ("memory_summary", "export_memory", "memory_gallery", "import_memory"),
     "durable": ("DurableLearner", "open"),
-    "errors": ("HoldfastError",),
+    "errors": (
+        "BatchError",
+        "CheckpointError",
+        "DataError",
+        "HoldfastError",
+        "InUse",
+        "InputError",
+        "KeyReused",
+        "LabelError",
+        "NonFiniteError",
+        "NothingLearned",
+        "OtherBits",
+        "StoreError",
+        "TicketError",
+        "UnknownName",
+        "WriteError",
+    ),
     "durable.history": ("kept", "roll_back"),
     "durable.inspection": ("inspect",),
     "learner": ("Learner",),

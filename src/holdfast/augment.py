@@ -12,7 +12,19 @@ Augment = Callable[[Tensor, np.random.Generator], Tensor]
 
 
 def crop_and_flip(x: Tensor, rng: np.random.Generator, padding: int = 4) -> Tensor:
-    """Random crop after padding with the darkest value, then a horizontal flip half of the time, per sample."""
+    """Crops at random after padding with the darkest value, then flips half of the images; for each image on its own.
+
+    Args:
+        x: images of shape (n, channels, height, width).
+        rng: all randomness comes from it.
+        padding: pixels on each side.
+
+    Returns:
+        Images of the same shape and type.
+
+    Raises:
+        BatchError: if they are not images.
+    """
     if x.ndim != 4:
         raise BatchError(f"only images can be cropped and flipped, not samples of shape {tuple(x.shape[1:])}")
     n, _, height, width = x.shape

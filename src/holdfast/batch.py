@@ -14,10 +14,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Where the stream is. Only methods that declare needs_task_ids are told.
+    """Where the stream is. Only methods that declare `needs_task_ids` are told.
 
-    Classes are numbered by their first appearance, so those of task k are starts[k], ..., starts[k + 1] - 1.
-    A task that comes back counts as another one: its classes are those of an earlier task by then.
+    Classes are numbered by their first appearance, so those of task k are starts[k], ..., starts[k + 1] - 1. A task
+    that comes back counts as another one: its classes are those of an earlier task by then.
+
+    Args:
+        id: what the stream calls the task.
+        starts: the first class of every task so far, the present one last.
+        teacher: the net as it was when the present task began, for methods that need it.
     """
 
     id: int
@@ -30,7 +35,14 @@ class Task:
         return self.starts[-1]
 
     def without(self, label: int) -> Task:
-        """The same, with a teacher that has never known the class."""
+        """The same task, with a teacher that has never known a class.
+
+        Args:
+            label: the index of the class.
+
+        Returns:
+            The task.
+        """
         if self.teacher is None or label >= self.teacher.seen:
             return self
         teacher = self.teacher.frozen()
@@ -40,7 +52,14 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Samples with their class indices, and whatever else a method keeps beside them."""
+    """Samples with their class indices, and whatever else a method keeps beside them.
+
+    Args:
+        x: the samples; the first axis is the batch.
+        y: the class index of each sample, in the order of the first appearance of classes.
+        extra: what a method keeps beside samples, by name.
+        task: where the stream is, for methods that need to be told.
+    """
 
     x: Tensor
     y: Tensor

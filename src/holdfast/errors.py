@@ -26,30 +26,32 @@ MOST_NAMES = 30
 
 
 class HoldfastError(Exception):
-    pass
+    """Base class of everything that Holdfast raises on purpose."""
 
 
 class InputError(HoldfastError, ValueError):
-    pass
+    """An argument is wrong. Nothing was changed."""
 
 
 class BatchError(InputError):
-    pass
+    """A batch that was given to the learner is wrong: its shape, its type or its values."""
 
 
 class KeyReused(InputError):
-    pass
+    """The key of one batch was given to another."""
 
 
 class LabelError(InputError):
-    pass
+    """A label that was given to the learner cannot be one, or does not fit the others."""
 
 
 class TicketError(InputError):
-    pass
+    """A question is not open: it was never asked, has been told already, or has expired."""
 
 
 class UnknownName(InputError):
+    """A name does not exist. The message says which is nearest."""
+
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         known = list(known)
         near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
@@ -59,18 +61,24 @@ class UnknownName(InputError):
 
 
 class NonFiniteError(HoldfastError, ArithmeticError):
-    pass
+    """A loss, a gradient or an updated weight is not a finite number. The step was taken back."""
 
 
 class NothingLearned(HoldfastError):
-    pass
+    """A learner that has not seen any class yet was asked a question."""
 
 
 class DataError(HoldfastError):
-    pass
+    """A dataset is missing, incomplete or damaged."""
 
 
 class InUse(HoldfastError):
+    """Another process is using the same thing.
+
+    Attributes:
+        pid: the number of that process, None if it is not known.
+    """
+
     def __init__(self, what: str, pid: int | None, host: str = "") -> None:
         who = "another process" if pid is None else f"process {pid}" + (f" on {host}" if host else "")
         super().__init__(f"{what} is in use by {who}; wait for it or stop it")
@@ -78,16 +86,16 @@ class InUse(HoldfastError):
 
 
 class WriteError(HoldfastError, OSError):
-    pass
+    """A file cannot be written. The one before it is still there."""
 
 
 class StoreError(HoldfastError):
-    pass
+    """A store of runs is damaged, is something else, or cannot be read or written."""
 
 
 class CheckpointError(HoldfastError):
-    pass
+    """A file of a learner is missing, damaged, or does not fit what was passed with it."""
 
 
 class OtherBits(UserWarning):
-    pass
+    """A warning: what continues here was begun elsewhere, so its last bits are those of neither place."""

@@ -34,22 +34,24 @@ class OnlineClassifier(base.MiniBatchClassifier):
     None or NaN counts 0. One that appears later gets a place of its own at the next step, and is ignored until then;
     the answers for samples without it stay as they are.
 
-    method: a name with options as on the command line, "er-ace:head=linear", or a Method
-    memory: how many samples are kept for replay
-    lr: the learning rate
-    batch: how many samples make a step
-    width: of the hidden layers
-    clip_samples: values beyond it, on either side, count as it; if None, a sample is refused that has a value a hundred
-        times as large as all before; math.inf takes everything as it comes
-    progress: above 0, every sample is answered before it is learned, and `learner.progress` says how well, over all
-        and over the last so many
-    seed: decides all randomness
+    Args:
+        method: a name with options as on the command line, "er-ace:head=linear", or a Method
+        memory: how many samples are kept for replay
+        lr: the learning rate
+        batch: how many samples make a step
+        width: of the hidden layers
+        clip_samples: values beyond it, on either side, are set to it; if None, a sample with a value a hundred times
+            as large as all before it is refused; math.inf takes everything as it comes
+        progress: above 0, every sample is answered before it is learned, and `learner.progress` says how well, over all
+            and over the last so many
+        seed: decides all randomness
 
-    >>> model = OnlineClassifier(batch=2)
-    >>> model.learn_one({"x": 0.0, "y": 1.0}, "up")
-    >>> model.learn_one({"x": 1.0, "y": 0.0}, "right")
-    >>> list(model.predict_proba_one({"x": 1.0}))
-    ['up', 'right']
+    Examples:
+        >>> model = OnlineClassifier(batch=2)
+        >>> model.learn_one({"x": 0.0, "y": 1.0}, "up")
+        >>> model.learn_one({"x": 1.0, "y": 0.0}, "right")
+        >>> list(model.predict_proba_one({"x": 1.0}))
+        ['up', 'right']
     """
 
     def __init__(
@@ -81,22 +83,59 @@ class OnlineClassifier(base.MiniBatchClassifier):
         return True
 
     def learn_one(self, x: dict[Hashable, Any], y: base.typing.ClfTarget) -> None:
+        """Learns one sample; a step is taken when `batch` of them have gathered.
+
+        Args:
+            x: features by name.
+            y: its label.
+        """
         self._learn([x], [y])
 
     def learn_many(self, X: "pd.DataFrame", y: "pd.Series") -> None:
+        """Learns the rows of a data frame, as `learn_one` would one by one.
+
+        Args:
+            X: one row per sample.
+            y: one label per sample.
+        """
         self._learn(X.to_dict("records"), Labels().check(y))
 
     def predict_proba_one(self, x: dict[Hashable, Any], **kwargs: Any) -> dict[base.typing.ClfTarget, float]:
+        """Predicts the probability of each class for one sample.
+
+        Args:
+            x: features by name.
+            kwargs: not used; River's interface has them.
+
+        Returns:
+            Probabilities by label.
+        """
         labels, shares = self._answer([x])
         return dict(zip(labels, shares[0].tolist(), strict=True))
 
     def predict_proba_many(self, X: "pd.DataFrame") -> "pd.DataFrame":
+        """Predicts the probability of each class.
+
+        Args:
+            X: one row per sample.
+
+        Returns:
+            One row per sample, with one column per class.
+        """
         import pandas as pd
 
         labels, shares = self._answer(X.to_dict("records"))
         return pd.DataFrame(shares, index=X.index, columns=labels)
 
     def predict_many(self, X: "pd.DataFrame") -> "pd.Series":
+        """Predicts the most probable label of each sample.
+
+        Args:
+            X: one row per sample.
+
+        Returns:
+            One label per sample.
+        """
         import pandas as pd
 
         labels, shares = self._answer(X.to_dict("records"))

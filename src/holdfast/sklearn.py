@@ -37,25 +37,27 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     the learner, which is `learner_` and can be saved and used on its own. `classes_` is sorted; a class that was
     announced but has not been seen has probability 0.
 
-    method: a name with options as on the command line, "er-ace:head=linear", or a Method
-    memory: how many samples are kept for replay, bytes as text ("50MB"), or a Memory such as `Reservoir(nbytes=...)`
-    lr: the learning rate
-    epochs: how many shuffled passes `fit` makes; `partial_fit` makes one, in order
-    batch: how many samples make a step
-    encoder: "mlp", "small-cnn", "slim-resnet18", a module of your own (which is copied), or None to suit the samples
-    width: of the built-in encoder's layers, None for its own default
-    shape: of one sample, (channels, height, width), when the rows of X are flat
-    clip_samples: values beyond it, on either side, count as it; if None, a sample is refused that has a value a hundred
-        times as large as all before; math.inf takes everything as it comes
-    progress: above 0, every sample is answered before it is learned, and `learner_.progress` says how well, over all
-        and over the last so many
-    random_state: decides all randomness; a number gives the same bits every time
+    Args:
+        method: a name with options as on the command line, "er-ace:head=linear", or a Method
+        memory: how many samples are kept for replay, bytes as text ("50MB"), or a `Memory`
+        lr: the learning rate
+        epochs: how many shuffled passes `fit` makes; `partial_fit` makes one, in order
+        batch: how many samples make a step
+        encoder: "mlp", "small-cnn", "slim-resnet18", a module of your own (which is copied); None suits the samples
+        width: of the built-in encoder's layers, None for its own default
+        shape: of one sample, (channels, height, width), when the rows of X are flat
+        clip_samples: values beyond it, on either side, are set to it; if None, a sample with a value a hundred times
+            as large as all before it is refused; math.inf takes everything as it comes
+        progress: above 0, every sample is answered before it is learned, and `learner_.progress` says how well, over
+            all and over the last so many
+        random_state: decides all randomness; a number gives the same bits every time
 
-    >>> model = OnlineClassifier()
-    >>> model.partial_fit([[0.0, 1.0], [1.0, 0.0]], ["up", "right"]).classes_.tolist()
-    ['right', 'up']
-    >>> model.partial_fit([[0.0, -1.0]], ["down"]).classes_.tolist()
-    ['down', 'right', 'up']
+    Examples:
+        >>> model = OnlineClassifier()
+        >>> model.partial_fit([[0.0, 1.0], [1.0, 0.0]], ["up", "right"]).classes_.tolist()
+        ['right', 'up']
+        >>> model.partial_fit([[0.0, -1.0]], ["down"]).classes_.tolist()
+        ['down', 'right', 'up']
     """
 
     _announced = False  # whether classes_ holds all labels there will ever be
@@ -88,7 +90,15 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Starts anew. With an exception, everything stays as it was."""
+        """Starts anew and makes `epochs` shuffled passes. With an exception, everything stays as it was.
+
+        Args:
+            X: samples.
+            y: one label per sample.
+
+        Returns:
+            The classifier.
+        """
         epochs, batch = whole("epochs", self.epochs, Range(least=1)), whole("batch", self.batch, Range(least=1))
 
         def learn() -> None:
@@ -107,9 +117,15 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
-        """Goes on learning. With an exception, everything stays as it was.
+        """Goes on learning, one pass in order. With an exception, everything stays as it was.
 
-        `classes`: all labels there will ever be, if they are known; any other is an error from then on.
+        Args:
+            X: samples.
+            y: one label per sample.
+            classes: all labels there will ever be, if they are known; any other is an error from then on.
+
+        Returns:
+            The classifier.
         """
         batch = whole("batch", self.batch, Range(least=1))
         first = not hasattr(self, "learner_")
@@ -126,13 +142,27 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, X: Any) -> Array:
-        """The most probable label of each sample."""
+        """Predicts the most probable label of each sample.
+
+        Args:
+            X: samples.
+
+        Returns:
+            One label per sample.
+        """
         best = self.predict_proba(X).argmax(1)
         answers: Array = self.classes_[best]
         return answers
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """The probability of each class in `classes_`, one row a sample."""
+        """Predicts the probability of each class.
+
+        Args:
+            X: samples.
+
+        Returns:
+            One row per sample, with one column for each of `classes_`.
+        """
         check_is_fitted(self)
         shares = self.learner_.probabilities(self._check(X, reset=False))
         places = np.searchsorted(self.classes_, np.array(self.learner_.classes))

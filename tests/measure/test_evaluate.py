@@ -38,7 +38,7 @@ def test_the_slices_of_a_rotation_are_the_whole_test_set(stream: Stream) -> None
     whole = exact.evaluate(learner, exact.scores(learner), seen=0)
     parts = []
     for turn in range(12, 16):
-        learner.step = turn
+        learner.versions.step = turn
         parts.append(rotating.evaluate(learner, rotating.scores(learner), seen=0))
     assert whole.total == (20, 20, 20, 20, 0, 0)
     assert all(part.total == (5, 5, 5, 5, 0, 0) for part in parts)

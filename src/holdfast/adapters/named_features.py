@@ -7,18 +7,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch.nn import functional as F
 
 from holdfast.adapters.portable import PortableLearner
 from holdfast.errors import InputError
-from holdfast.learner.state import restored
-from holdfast.nets import mlp, recipe
+from holdfast.learner.state import restored, widened
+from holdfast.nets import recipe
 from holdfast.storage import checkpoint
 
 Sample = dict[Hashable, float]
 Columns = dict[Hashable, int]  # append-only: the column of a name never changes
 
-FIRST_LAYER, HELD_SAMPLES = "net/encoder.module.1.weight", "memory/column/x"  # in a checkpoint
 LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -58,12 +56,5 @@ def room(learner: PortableLearner) -> int:
 
 def with_room(columns: int, learner: PortableLearner) -> PortableLearner:
     """The same learner for samples with more columns. Where the new ones are 0, it answers as before."""
-    tensors, manifest = checkpoint.unpack(learner.serialized())
-    net, there = manifest["settings"]["net"], room(learner)
-    manifest["sample"]["shape"] = net["shape"] = [columns]
-    first_layer = mlp((columns,), seed=net["seed"], width=net["width"]).get_parameter("1.weight").detach()
-    first_layer[:, :there] = tensors[FIRST_LAYER]
-    tensors[FIRST_LAYER] = first_layer
-    if HELD_SAMPLES in tensors:
-        tensors[HELD_SAMPLES] = F.pad(tensors[HELD_SAMPLES], (0, columns - there))
-    return restored(PortableLearner, tensors, manifest, method=learner.method)
+    state = widened(*checkpoint.unpack(learner.serialized()), columns)
+    return restored(PortableLearner, *state, method=learner.method)

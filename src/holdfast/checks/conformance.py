@@ -53,7 +53,14 @@ def promise(check: Check) -> Check:
 
 @promise
 def same_seed_same_future(method: Method) -> None:
-    """Twice the same batches give the same bits, whatever the global generators hold."""
+    """The same batches twice give the same bits, whatever the global generators hold.
+
+    Args:
+        method: the method to check.
+
+    Raises:
+        AssertionError: if this does not hold, with a sentence that says why.
+    """
     hashes = set()
     for number in range(2):
         random.seed(number)
@@ -65,6 +72,14 @@ def same_seed_same_future(method: Method) -> None:
 
 @promise
 def predicting_changes_nothing(method: Method) -> None:
+    """A question changes neither the learner nor what it learns afterwards.
+
+    Args:
+        method: the method to check.
+
+    Raises:
+        AssertionError: if this does not hold, with a sentence that says why.
+    """
     asked, unasked = learner_for(method), learner_for(method)
     steps = stream()
     for number, step in enumerate(steps):
@@ -81,6 +96,14 @@ def predicting_changes_nothing(method: Method) -> None:
 
 @promise
 def bad_batches_change_nothing(method: Method) -> None:
+    """A wrong batch is refused with `BatchError` or `LabelError` and changes nothing.
+
+    Args:
+        method: the method to check.
+
+    Raises:
+        AssertionError: if this does not hold, with a sentence that says why.
+    """
     learner = feed(learner_for(method), stream()[:6])
     before, task = learner.state_hash(), stream()[5].task
     for what, (x, y) in bad_batches(stream()[5].x, list(stream()[5].y)).items():
@@ -96,7 +119,14 @@ def bad_batches_change_nothing(method: Method) -> None:
 
 @promise
 def failures_change_nothing(method: Method) -> None:
-    """An exception before or after any stage of a step takes the whole step back, and the stream can go on."""
+    """An exception before or after any stage of a step takes the whole step back; the stream can go on.
+
+    Args:
+        method: the method to check.
+
+    Raises:
+        AssertionError: if this does not hold, with a sentence that says why.
+    """
     for stage in STAGES:
         for late in (False, True):
             learner = feed(learner_for(method), stream()[:BATCHES_A_TASK])
@@ -114,7 +144,14 @@ def failures_change_nothing(method: Method) -> None:
 
 @promise
 def what_is_no_number_changes_nothing(method: Method) -> None:
-    """A loss that is not finite is refused before the update."""
+    """A loss that is not finite is refused before the update.
+
+    Args:
+        method: the method to check.
+
+    Raises:
+        AssertionError: if this does not hold, with a sentence that says why.
+    """
     learner = feed(learner_for(method), stream()[:BATCHES_A_TASK])
     before = learner.state_hash()
     with not_a_number():
@@ -128,7 +165,14 @@ def what_is_no_number_changes_nothing(method: Method) -> None:
 
 @promise
 def labels_are_only_names(method: Method) -> None:
-    """Classes in any order, with labels of any type: the same weights, and answers in the caller's own labels."""
+    """Classes in any order, with labels of any type, give the same weights and the caller's own labels.
+
+    Args:
+        method: the method to check.
+
+    Raises:
+        AssertionError: if this does not hold, with a sentence that says why.
+    """
     order = [3, 0, 5, 1, 4, 2]
     names: list[list[Hashable]] = [
         [f"class {c}" for c in range(6)],
@@ -152,7 +196,14 @@ def labels_are_only_names(method: Method) -> None:
 
 @promise
 def callers_arrays_stay_theirs(method: Method) -> None:
-    """They may be read-only or not contiguous, they are not changed, and what becomes of them later does not matter."""
+    """Arrays may be read-only or not contiguous, are not changed, and may be changed afterwards.
+
+    Args:
+        method: the method to check.
+
+    Raises:
+        AssertionError: if this does not hold, with a sentence that says why.
+    """
     ours, theirs = learner_for(method), learner_for(method)
     for step in stream():
         x, y = step.x.copy(), list(step.y)
@@ -177,7 +228,14 @@ def _read_only_and_strided(x: NDArray[Any]) -> NDArray[Any]:
 
 @promise
 def saved_is_same(method: Method) -> None:
-    """Save, load: the same state, and the same future."""
+    """A learner that was saved and loaded has the same state and the same future.
+
+    Args:
+        method: the method to check.
+
+    Raises:
+        AssertionError: if this does not hold, with a sentence that says why.
+    """
     learner = feed(learner_for(method), stream()[:6])
     with TemporaryDirectory() as folder:
         file = Path(folder) / "learner"
@@ -192,6 +250,14 @@ def saved_is_same(method: Method) -> None:
 
 @promise
 def memory_keeps_its_budget(method: Method) -> None:
+    """The memory never holds more than its capacity or its bytes.
+
+    Args:
+        method: the method to check.
+
+    Raises:
+        AssertionError: if this does not hold, with a sentence that says why.
+    """
     budgets: list[dict[str, Any]] = [{"capacity": 7}, {"capacity": 0}, {"nbytes": 1000}]
     for budget in budgets:
         learner = learner_for(method, memory=method.memory_class(**budget))
@@ -203,7 +269,14 @@ def memory_keeps_its_budget(method: Method) -> None:
 
 @promise
 def every_step_costs_the_same(method: Method) -> None:
-    """Once the memory is full and all classes are known, a step late in a stream costs what an early one does."""
+    """Once the memory is full and all classes are known, a late step costs what an early one does.
+
+    Args:
+        method: the method to check.
+
+    Raises:
+        AssertionError: if this does not hold, with a sentence that says why.
+    """
     learner, ledger, costs = feed(learner_for(method), stream()), Ledger(), []
     last = stream()[-1]
     for _ in range(60):
@@ -219,12 +292,28 @@ def every_step_costs_the_same(method: Method) -> None:
 
 @promise
 def one_sample_at_a_time(method: Method) -> None:
+    """Batches of a single sample are learned.
+
+    Args:
+        method: the method to check.
+
+    Raises:
+        AssertionError: if this does not hold, with a sentence that says why.
+    """
     learner = feed(learner_for(method), stream(batch=1))
     assert_sound(learner)
 
 
 @promise
 def one_class_only(method: Method) -> None:
+    """A stream of a single class is learned.
+
+    Args:
+        method: the method to check.
+
+    Raises:
+        AssertionError: if this does not hold, with a sentence that says why.
+    """
     steps = [Step(s.x, ["only"] * len(s.y), 0) for s in stream()]
     learner = feed(learner_for(method), steps)
     assert_sound(learner)
@@ -232,6 +321,14 @@ def one_class_only(method: Method) -> None:
 
 @promise
 def a_class_comes_back(method: Method) -> None:
+    """A class that comes back in a later task is learned, and not counted twice.
+
+    Args:
+        method: the method to check.
+
+    Raises:
+        AssertionError: if this does not hold, with a sentence that says why.
+    """
     first, *_ = steps = stream()
     back = [Step(first.x, first.y, steps[-1].task), Step(first.x, first.y, steps[-1].task + 1)]
     learner = feed(learner_for(method), [*steps, *back])
@@ -241,7 +338,14 @@ def a_class_comes_back(method: Method) -> None:
 
 @promise
 def images_and_vectors(method: Method) -> None:
-    """uint8 images and float vectors."""
+    """uint8 images and float vectors are learned.
+
+    Args:
+        method: the method to check.
+
+    Raises:
+        AssertionError: if this does not hold, with a sentence that says why.
+    """
     for images in (True, False):
         learner = feed(learner_for(method, images=images), stream(images=images))
         assert_sound(learner)

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from holdfast.learner import Learner
-from holdfast.learner.state import pack
+from holdfast.learner.state import pack, part
 from holdfast.memory import Memory
 from holdfast.methods.base import Method
 from holdfast.nets import mlp, small_cnn
@@ -62,8 +62,8 @@ def same_tensors(one: Learner, other: Learner) -> bool:
 
 def assert_sound(learner: Learner) -> None:
     """Weights are finite, and answers are probabilities of known classes."""
-    tensors = pack(learner)[0]
-    assert all(t.isfinite().all() for name, t in tensors.items() if name.startswith("net/")), "a weight is not finite"
+    weights = part("net", pack(learner)[0]).values()
+    assert all(tensor.isfinite().all() for tensor in weights), "a weight is not finite"
     shape = IMAGE if learner.sample_template is not None and learner.sample_template.ndim == 4 else (FEATURES,)
     x = stream(images=shape == IMAGE)[0].x
     chances = learner.predict_proba(x)

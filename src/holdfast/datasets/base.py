@@ -12,7 +12,20 @@ VALIDATION_SEED = 0
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Dataset:
-    """Labelled samples to train on and to test on. `y` are indices into `classes`."""
+    """Labelled samples to train on and to test on.
+
+    Args:
+        name: what tables and records call it.
+        classes: the names of the classes.
+        train_x: the samples to train on; the first axis counts them.
+        train_y: the class of each, as an index into `classes`.
+        test_x: the samples to test on.
+        test_y: the class of each.
+        notes: what a user should know about where the samples come from.
+
+    Raises:
+        InputError: if samples and labels differ in number, or training and test samples in shape or type.
+    """
 
     name: str
     classes: tuple[str, ...]
@@ -20,7 +33,7 @@ class Dataset:
     train_y: NDArray[np.int64]
     test_x: NDArray[np.generic]
     test_y: NDArray[np.int64]
-    notes: tuple[str, ...] = ()  # what a user should know about where the samples come from
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         _check_lengths(self.name, self.train_x, self.train_y, self.test_x, self.test_y)
@@ -32,6 +45,7 @@ class Dataset:
 
     @property
     def sample_shape(self) -> tuple[int, ...]:
+        """The shape of one sample."""
         return self.train_x.shape[1:]
 
 
@@ -42,7 +56,27 @@ def from_arrays(
     test_y: Sequence[object] | NDArray[np.generic],
     name: str = "arrays",
 ) -> Dataset:
-    """A dataset of the caller's own arrays; classes in the order of their first training sample."""
+    """Makes a dataset of arrays of your own. Classes come in the order of their first training sample.
+
+    Args:
+        train_x: the samples to train on; the first axis counts them.
+        train_y: one label per sample.
+        test_x: the samples to test on, of the same shape and type.
+        test_y: one label per sample.
+        name: what tables and records call it.
+
+    Returns:
+        The dataset, for `holdfast.run(stream=...)` or `holdfast.ordered`.
+
+    Raises:
+        InputError: if samples and labels differ in number, or a class is tested on but not trained on.
+
+    Examples:
+        >>> import numpy as np, holdfast
+        >>> x, y = np.zeros((4, 8), np.float32), ["wren", "kite", "wren", "kite"]
+        >>> holdfast.from_arrays(x, y, x, y, name="birds").classes
+        ('wren', 'kite')
+    """
     _check_lengths(name, train_x, train_y, test_x, test_y)
     train_labels, test_labels = np.asarray(train_y).tolist(), np.asarray(test_y).tolist()
     index = {label: i for i, label in enumerate(dict.fromkeys(train_labels))}

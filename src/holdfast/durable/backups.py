@@ -15,18 +15,27 @@ Serialized = Callable[..., bytes]  # a learner, with these values in its manifes
 
 
 def backup(folder: str | Path, target: str | Path) -> None:
-    """Copies the learner in `folder` into the new folder `target`, also while any process learns with it.
+    """Copies the learner in a folder into a new folder, also while any process learns with it.
 
     The copy has everything that was acknowledged before the call. It is a learner of its own, with another identity,
-    so that neither can take the other's files for its own. `target` is written whole or not at all, and has to be
-    new. A damaged learner is refused with `CheckpointError`.
+    so that neither can take the other's files for its own.
 
-    >>> import numpy as np, holdfast
-    >>> with holdfast.open("weather", holdfast.mlp((2,)), holdfast.ERACE(), memory=100) as learner:
-    ...     learner.observe(np.array([[0.0, 1.0], [1.0, 0.0]]), ["up", "right"])
-    ...     holdfast.backup("weather", "weather-copy")
-    >>> holdfast.open("weather-copy").classes
-    ['up', 'right']
+    Args:
+        folder: of the learner.
+        target: the new folder; it is written whole or not at all.
+
+    Raises:
+        CheckpointError: if the learner is damaged.
+        InputError: if `target` exists.
+        WriteError: if it cannot be written.
+
+    Examples:
+        >>> import numpy as np, holdfast
+        >>> with holdfast.open("weather", holdfast.mlp((2,)), holdfast.ERACE(), memory=100) as learner:
+        ...     learner.observe(np.array([[0.0, 1.0], [1.0, 0.0]]), ["up", "right"])
+        ...     holdfast.backup("weather", "weather-copy")
+        >>> holdfast.open("weather-copy").classes
+        ['up', 'right']
     """
     check_target(Path(target))
     found = take(Path(folder), settled=True)
@@ -35,6 +44,7 @@ def backup(folder: str | Path, target: str | Path) -> None:
 
 
 def check_target(target: Path) -> None:
+    """Refuses a folder that exists."""
     if os.path.lexists(target):
         raise InputError(f"{target} exists already: name a new folder for the copy")
 

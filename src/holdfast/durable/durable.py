@@ -52,18 +52,48 @@ def open(
     clip_samples: float | None = None,
     progress: int | None = None,
 ) -> "DurableLearner":
-    """The learner that lives in the folder `path`; made if there is none, recovered if its process was killed.
+    """Opens the learner that lives in a folder.
 
-    When `observe` returns, the batch survives kill -9 and power loss; with `sync_every` seconds above 0 a power loss
-    may take the batches of the last so many seconds. After `checkpoint_every` changes the learner is written as a
-    whole and the log of changes starts anew: recovering repeats at most so many. The last `keep` of these checkpoints
-    stay, and `holdfast.roll_back` goes back to one; whenever something is forgotten, those from before are erased.
-    What is not built in (an encoder or method of your own, a memory with a codec of your own) is passed each time;
-    other settings are known to the folder, and have to fit if given, except `clip_samples` and `progress`, which hold
-    from now on.
+    It is created if there is none, and recovered if its process was killed. When `observe` returns, the batch
+    survives kill -9 and power loss.
 
-    With `read_only` nothing is written and nothing locked: the learner answers as it was acknowledged last, on a full
-    or read-only disk, from a backup, or beside the process that has it, and refuses every change.
+    Args:
+        path: the folder. One process at a time can have it.
+        encoder: the encoder; needed for a new learner, and each time if it is not built in.
+        method: the method; needed for a new learner, and each time if it is not built in.
+        read_only: nothing is written and nothing locked. The learner answers as it was acknowledged last, on a full
+            or read-only disk, from a backup, or beside the process that has it, and refuses every change.
+        sync_every: with seconds above 0, a power loss may take the batches of the last so many seconds.
+        checkpoint_every: after so many changes the learner is written as a whole and the log of changes starts anew,
+            so that recovering repeats at most so many.
+        keep: how many of the last checkpoints stay, for `holdfast.roll_back` to go back to. Whenever something is
+            forgotten, those from before are erased.
+        memory: as for `Learner`; passed each time if it has a codec of your own.
+        lr: as for `Learner`.
+        optimizer: as for `Learner`; passed each time.
+        augment: as for `Learner`; passed each time.
+        seed: as for `Learner`.
+        classes: as for `Learner`.
+        pending: as for `Learner`.
+        average: as for `Learner`.
+        clip_samples: as for `Learner`; if given, holds from now on.
+        progress: as for `Learner`; if given, holds from now on.
+
+    Returns:
+        The learner, which is also a context manager that closes it. Settings that the folder knows have to fit if they
+        are given.
+
+    Raises:
+        InUse: if another process has the folder.
+        CheckpointError: if the folder is damaged, or what was passed does not fit; `holdfast.repair` may help.
+        InputError: if an argument is wrong or the folder holds something else.
+
+    Examples:
+        >>> import numpy as np, holdfast
+        >>> with holdfast.open("birds", holdfast.mlp((2,)), holdfast.ERACE(), memory=100) as learner:
+        ...     learner.observe(np.array([[0.0, 1.0], [1.0, 0.0]]), ["wren", "kite"])
+        >>> holdfast.open("birds").classes
+        ['wren', 'kite']
     """
     if read_only and (sync_every or keep or checkpoint_every != CHECKPOINT_EVERY or progress is not None):
         raise InputError(
@@ -123,23 +153,34 @@ class DurableLearner(Learner):
     _keep = 0  # how many whole copies stay
 
     def checkpoint(self) -> None:
-        """Writes the learner as it is; the log of changes starts anew."""
+        """Writes the learner as a whole; the log of changes starts anew.
+
+        Raises:
+            WriteError: if it cannot be written; what was there before still is.
+        """
         if self._folder is not None:
             self.at_rest(partial(self._write, self._folder))
 
     def close(self) -> None:
-        """Lets other processes have it. Questions are still answered, but no change is accepted any more.
+        """Lets other processes have the folder. Questions are still answered, but no change is accepted any more.
 
-        What was acknowledged is safe then, whatever `sync_every` is; if it may not be, there is an error.
+        Raises:
+            WriteError: if what was acknowledged may not be safe. Without it, it is, whatever `sync_every` is.
         """
         if self._folder is not None:
             self.at_rest(partial(self._folder.leave, self._in_folder))
 
     def backup(self, target: str | Path) -> None:
-        """Writes the learner as it is into the new folder `target`, whole or not at all.
+        """Writes the learner as it is into a new folder, whole or not at all.
 
-        The copy is a learner of its own: `holdfast.open(target)` goes on with it. It can be made even where the
-        folder of this one cannot be written any more.
+        The copy is a learner of its own. It can be made even where the folder of this one cannot be written any more.
+
+        Args:
+            target: the new folder.
+
+        Raises:
+            InputError: if `target` exists.
+            WriteError: if it cannot be written.
         """
         self.at_rest(partial(backups.write, Path(target), self._with_conditions))
 

@@ -13,7 +13,13 @@ from holdfast.storage.locks import FolderLock
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A checkpoint of so many steps, and when it was written, in seconds since 1970."""
+    """A checkpoint that is kept.
+
+    Attributes:
+        step: how many steps it has.
+        time: when it was written, in seconds since 1970.
+        nbytes: its size.
+    """
 
     step: int
     time: float
@@ -21,7 +27,14 @@ class Kept:
 
 
 def kept(folder: str | Path) -> list[Kept]:
-    """The checkpoints that the learner in `folder` can go back to, the latest first; `holdfast.open(keep=...)`."""
+    """Lists the checkpoints that a durable learner can go back to; `holdfast.open(keep=...)` says how many stay.
+
+    Args:
+        folder: the folder of the learner, which may be in use.
+
+    Returns:
+        One entry with `step`, `time` and `nbytes` for each, the latest first.
+    """
     found = []
     for file in _files(Path(folder)):
         with suppress(FileNotFoundError):  # removed meanwhile
@@ -30,9 +43,29 @@ def kept(folder: str | Path) -> list[Kept]:
 
 
 def roll_back(folder: str | Path, step: int) -> None:
-    """The learner in `folder`, which must not be in use, becomes what it was at a step that is kept.
+    """Takes a durable learner back to a checkpoint that is kept.
 
     All that was learned since is undone. Close it with a checkpoint before, and what is undone is kept, too.
+
+    Args:
+        folder: the folder of the learner.
+        step: one of the steps that `kept` lists.
+
+    Raises:
+        InputError: if this step is not kept.
+        InUse: if another process has the folder.
+        CheckpointError: if what is kept is damaged.
+        WriteError: if it cannot be written; the learner is as before then.
+
+    Examples:
+        >>> import numpy as np, holdfast
+        >>> with holdfast.open("birds", holdfast.mlp((2,)), holdfast.ERACE(), memory=100, keep=3) as learner:
+        ...     for step in range(2):
+        ...         learner.observe(np.array([[0.0, 1.0], [1.0, 0.0]]), ["wren", "kite"])
+        ...         learner.checkpoint()
+        >>> holdfast.roll_back("birds", 1)
+        >>> holdfast.open("birds").step
+        1
     """
     path = Path(folder)
     if step not in [each.step for each in kept(path)]:

@@ -12,6 +12,7 @@ from holdfast.learner import operations
 from holdfast.learner.labels import FORGOTTEN, Labels, decode
 from holdfast.learner.pending import Pending
 from holdfast.learner.soundness import check_values
+from holdfast.learner.state import part
 from holdfast.memory.class_index import Journal
 from holdfast.storage import checkpoint
 from holdfast.storage.locks import user
@@ -38,6 +39,8 @@ class MemorySummary:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointSummary:
+    """The last time the learner was written as a whole."""
+
     step: int
     nbytes: int
     written_by: dict[str, Any]  # versions and other conditions
@@ -45,6 +48,8 @@ class CheckpointSummary:
 
 @dataclass(frozen=True, slots=True)
 class LogSummary:
+    """The changes since then."""
+
     file: str
     entries: int
     nbytes: int
@@ -73,10 +78,18 @@ class Inspection:
 
 
 def inspect(folder: str | Path) -> Inspection:
-    """What is known of the learner in `folder`: its step, classes, memory, log, sizes, and who has it.
+    """Reads what is known of the learner in a folder, as it is at one moment.
 
-    It is read as it is at one moment, without a lock, so that it may be in use, and without its net and method, so
-    that these may be your own. A damaged folder is refused with `CheckpointError`; `holdfast.verify` says more.
+    It takes no lock, so the learner may be in use, and needs neither net nor method, so these may be your own.
+
+    Args:
+        folder: of the learner.
+
+    Returns:
+        Its step, classes, memory, log, sizes, and which process has it.
+
+    Raises:
+        CheckpointError: if the folder is damaged; `holdfast.verify` says more.
     """
     found = take(Path(folder))
     entries = found.reading.sound(found.log_file)
@@ -92,13 +105,12 @@ class Past:
     """What can be told from a checkpoint and its log without a net: how many steps, which classes and questions."""
 
     def __init__(self, found: Snapshot) -> None:
-        values, name = found.manifest, "questions/"
+        values = found.manifest
         self.step: int = values["step"]
         self.labels, self.since = Labels(), Counter[Hashable]()
         self.labels.restore(decode(label) for label in values["labels"])
         self.pending = Pending(values["questions"]["room"])
-        asked = {key.removeprefix(name): tensor for key, tensor in found.tensors.items() if key.startswith(name)}
-        self.pending.unpack(asked, values["questions"])
+        self.pending.unpack(part("questions", found.tensors), values["questions"])
 
     def add(self, operation: operations.Operation) -> None:
         if isinstance(operation, operations.Asked):
@@ -112,7 +124,7 @@ class Past:
 
 
 def _inspection(found: Snapshot, past: Past) -> Inspection:
-    values, tensors = found.manifest, found.tensors
+    values = found.manifest
     net = values["settings"]["net"]
     pid, host = user(found.folder) or (None, "")
     return Inspection(
@@ -122,7 +134,7 @@ def _inspection(found: Snapshot, past: Past) -> Inspection:
         method=str(values["method"]["name"]),
         options=dict(values["method"]["options"]),
         net=None if net is None else {**net, "name": str(net["name"]), "shape": list(net["shape"])},
-        parameters=sum(tensor.numel() for name, tensor in tensors.items() if name.startswith("net/")),
+        parameters=sum(tensor.numel() for tensor in part("net", found.tensors).values()),
         memory=_memory(found),
         pending=len(past.pending),
         checkpoint=CheckpointSummary(
@@ -144,16 +156,16 @@ def _inspection(found: Snapshot, past: Past) -> Inspection:
 
 
 def _classes(found: Snapshot, past: Past) -> Iterator[ClassSummary]:
-    counts: list[int] = found.tensors["memory/class_counts"].tolist()
+    counts: list[int] = part("memory", found.tensors)["class_counts"].tolist()
     for index, label in enumerate(past.labels):
         if label is not FORGOTTEN:
             yield ClassSummary(label, counts[index] if index < len(counts) else 0, past.since[label])
 
 
 def _memory(found: Snapshot) -> MemorySummary:
-    held = {name: tensor for name, tensor in found.tensors.items() if name.startswith("memory/")}
+    held = part("memory", found.tensors)
     nbytes = sum(tensor.numel() * tensor.element_size() for tensor in held.values())
-    counts, capacity = held["memory/counts"].tolist(), held["memory/capacity"].tolist()
+    counts, capacity = held["counts"].tolist(), held["capacity"].tolist()
     return MemorySummary(found.manifest["memory"]["kind"], int(counts[1]), int(capacity[0]), nbytes)
 
 

@@ -36,12 +36,23 @@ class Repair:
 
 
 def repair(folder: str | Path, *, to_step: int | None = None, yes: bool | Callable[[Repair], bool] = False) -> Repair:
-    """Makes the damaged learner in `folder` open again, with the longest part of its log that is whole.
+    """Makes the damaged learner in a folder open again, with the longest part of its log that is whole.
 
-    Nothing is changed unless `yes` is True, or is a function that returns True when it is told what would be lost.
-    The files are kept as they were in a folder beside them. With `to_step`, the learner goes back to the moment
-    before its next step, also without any damage; it cannot go back further than its checkpoint. A folder that is in
-    use is refused with `InUse`, one whose checkpoint is damaged with `CheckpointError`: only a backup helps then.
+    The files are kept as they were in a folder beside them.
+
+    Args:
+        folder: of the learner.
+        to_step: go back to the moment before the step after this one, also without any damage; not further back than
+            the last checkpoint.
+        yes: nothing is changed unless it is True, or a function that returns True when it is told what would be lost.
+
+    Returns:
+        What was kept and what was lost, or would be.
+
+    Raises:
+        InUse: if another process has the folder.
+        CheckpointError: if the checkpoint itself is damaged; only a backup helps then.
+        InputError: if the learner cannot go back to `to_step`.
     """
     path = Path(folder).absolute()
     if not path.is_dir():

@@ -76,19 +76,33 @@ def verify(
     augment: Augment | None = None,
     codec: Codec | None = None,
 ) -> Verification:
-    """Checks every byte of the learner in `folder`, without a lock and without changing anything.
+    """Checks every byte of the learner in a folder, without a lock and without changing anything.
 
     Checked are the checkpoint's checksum and whether what it says fits together, the beginning of the log, the chain
-    of its entries and each of them; `deep` also repeats them, which takes as long as `holdfast.open`. What is not
-    built in (an encoder or method of your own) is passed as to `Learner.load`; without it, less can be checked,
-    and a note says so.
+    of its entries and each of them.
 
-    >>> import numpy as np, holdfast
-    >>> with holdfast.open("weather", holdfast.mlp((2,)), holdfast.ERACE(), memory=100) as learner:
-    ...     learner.observe(np.array([[0.0, 1.0], [1.0, 0.0]]), ["up", "right"])
-    >>> found = holdfast.verify("weather")
-    >>> found.ok, found.step, found.problems, found.notes
-    (True, 1, (), ())
+    Args:
+        folder: of the learner.
+        deep: also repeat the log, which takes as long as `holdfast.open`.
+        encoder: the encoder, if it is not built in; without it less can be checked, and a note says so.
+        method: the method, if it is not built in.
+        optimizer: makes the optimizer, if it is not the built-in SGD.
+        augment: the augmentation, if there is one.
+        codec: the codec of the memory, if it is not built in.
+
+    Returns:
+        Whether all is right (`ok`), what is wrong and where (`problems`), and what is worth knowing (`notes`).
+
+    Raises:
+        InputError: if an argument is wrong.
+
+    Examples:
+        >>> import numpy as np, holdfast
+        >>> with holdfast.open("weather", holdfast.mlp((2,)), holdfast.ERACE(), memory=100) as learner:
+        ...     learner.observe(np.array([[0.0, 1.0], [1.0, 0.0]]), ["up", "right"])
+        >>> found = holdfast.verify("weather")
+        >>> found.ok, found.step, found.problems, found.notes
+        (True, 1, (), ())
     """
     folder = Path(folder)
     check_parts(encoder, method, augment, optional=True)
@@ -187,6 +201,7 @@ def _lacking(values: checkpoint.Manifest, parts: dict[str, Any]) -> Iterator[str
 
 
 def notes_on_log(found: Snapshot) -> Iterator[str]:
+    """What is fine about a log and yet worth knowing."""
     reading, name = found.reading, found.place.name
     if (signed := user(found.folder)) is not None:
         pid, host = signed

@@ -32,43 +32,31 @@ def run(
 ) -> Results:
     """Runs methods on a stream and returns what they measured. `holdfast run` is the same call.
 
-    Parameters
-    ----------
-    method
-        One or several: names with options as on the command line ("er-ace:replay=20"), `file.py:Class`, or objects.
-        Objects of classes that are not part of this package run in this process, one after the other.
-    stream
-        One or several: names as on the command line, a `Dataset`, or what `holdfast.ordered` makes of one.
-    seeds
-        Their number; `seed=[3, 7]` says which.
-    progress
-        Whether to show how far the runs are.
-    more
-        Whatever else `holdfast run` takes, by the names of its options: memory, codec, lr, momentum, augment, average,
-        net (a name, or a function that makes an encoder from `(sample_shape, seed=...)`), start, probe, eval_every,
-        eval; a list means every one of its values. And how it is done: out (a folder; runs that it has are not
-        repeated), jobs, fresh, retry_failed, keep_learners, log, backend, data, precision, ...
+    Args:
+        method: one or several: names with options as on the command line ("er-ace:replay=20"), `file.py:Class`, or
+            objects. Objects of classes that are not part of this package run in this process, one after the other.
+        stream: one or several: names as on the command line, a `Dataset`, or what `holdfast.ordered` makes of one.
+        seeds: their number; `seed=[3, 7]` says which.
+        progress: whether to show how far the runs are.
+        more: whatever else `holdfast run` takes, by the names of its options: memory, codec, lr, momentum, augment,
+            average, net (a name, or a function that makes an encoder from `(sample_shape, seed=...)`), start, probe,
+            eval_every, eval; a list means every one of its values. And how it is done: out (a folder; runs that it has
+            are not repeated), jobs, fresh, retry_failed, keep_learners, log, backend, data, precision, ...
 
-    Returns
-    -------
-    Results
+    Returns:
         The records, as a table, a data frame or a picture.
 
-    Raises
-    ------
-    InputError
-        If something is unknown or does not go together; nothing has been run then.
-    KeyboardInterrupt
-        If it was interrupted. What was done is kept, and the same call goes on from there.
+    Raises:
+        InputError: if something is unknown or does not go together; nothing has been run then.
+        KeyboardInterrupt: if it was interrupted. What was done is kept, and the same call goes on from there.
 
-    Examples
-    --------
-    >>> import holdfast
-    >>> results = holdfast.run(
-    ...     ["er", holdfast.ERACE(replay=5)], "fashion:first=5", seeds=1, net="mlp", progress=False
-    ... )
-    >>> [record["title"] for record in results]
-    ['er', 'er-ace:replay=5']
+    Examples:
+        >>> import holdfast
+        >>> results = holdfast.run(
+        ...     ["er", holdfast.ERACE(replay=5)], "fashion:first=5", seeds=1, net="mlp", progress=False
+        ... )
+        >>> [record["title"] for record in results]
+        ['er', 'er-ace:replay=5']
     """
     chosen = {name: value for name, value in more.items() if name not in OF_EXECUTION}
     how = Execution(**{name: value for name, value in more.items() if name in OF_EXECUTION})
@@ -83,34 +71,24 @@ def sweep(
 ) -> Results:
     """Runs every combination of a grid and returns what they measured. `holdfast sweep` is the same call.
 
-    Parameters
-    ----------
-    choices
-        A TOML file as `holdfast sweep` takes it, a mapping of choices as `holdfast.run` takes them, or several such
-        mappings, each a cross product of its own.
-    progress
-        Whether to show how far the runs are.
-    how
-        How it is done, as in `holdfast.run`: out, jobs, fresh, keep_learners, ...
+    Args:
+        choices: a TOML file as `holdfast sweep` takes it, a mapping of choices as `holdfast.run` takes them, or several
+            such mappings, each a cross product of its own.
+        progress: whether to show how far the runs are.
+        how: how it is done, as in `holdfast.run`: out, jobs, fresh, keep_learners, ...
 
-    Returns
-    -------
-    Results
+    Returns:
         The records of all combinations.
 
-    Raises
-    ------
-    InputError
-        If something is unknown or does not go together; nothing has been run then.
-    KeyboardInterrupt
-        If it was interrupted. What was done is kept, and the same call goes on from there.
+    Raises:
+        InputError: if something is unknown or does not go together; nothing has been run then.
+        KeyboardInterrupt: if it was interrupted. What was done is kept, and the same call goes on from there.
 
-    Examples
-    --------
-    >>> import holdfast
-    >>> grid = {"method": "er", "stream": "fashion:first=5", "memory": [1, 2], "seeds": 1, "net": "mlp"}
-    >>> len(holdfast.sweep(grid, progress=False))
-    2
+    Examples:
+        >>> import holdfast
+        >>> grid = {"method": "er", "stream": "fashion:first=5", "memory": [1, 2], "seeds": 1, "net": "mlp"}
+        >>> len(holdfast.sweep(grid, progress=False))
+        2
     """
     _check(how, OF_EXECUTION)
     execution = Execution(**how)

@@ -31,16 +31,15 @@ class Results(Sequence[Record]):
     A record is a dict: the choices that made the run, `acc`, `aaa`, `forgetting`, `train_macs`, `memory_bytes`,
     `seconds`, and its `evaluations` with counts per class. In a notebook the table is shown.
 
-    Examples
-    --------
-    >>> import holdfast
-    >>> results = holdfast.run(["er", "er-ace"], "fashion:first=5", seeds=2, net="mlp", progress=False)
-    >>> len(results), sorted({record["seed"] for record in results})
-    (4, [0, 1])
-    >>> results.where(method="er", seed=1)[0]["title"]
-    'er'
-    >>> results.compare().titles
-    ['er', 'er-ace']
+    Examples:
+        >>> import holdfast
+        >>> results = holdfast.run(["er", "er-ace"], "fashion:first=5", seeds=2, net="mlp", progress=False)
+        >>> len(results), sorted({record["seed"] for record in results})
+        (4, [0, 1])
+        >>> results.where(method="er", seed=1)[0]["title"]
+        'er'
+        >>> results.compare().titles
+        ['er', 'er-ace']
     """
 
     def __init__(self, sweep: Sweep, given: Objects = NOTHING, specs: Sequence[RunSpec] | None = None) -> None:
@@ -76,9 +75,16 @@ class Results(Sequence[Record]):
         }
 
     def where(self, **fields: Any) -> "Results":
-        """Those whose records have these values, as `results.where(memory=20, method="er")`.
+        """Picks the runs whose records have these values, as in `results.where(memory=20, method="er")`.
 
-        Raises UnknownName if records have no such field.
+        Args:
+            fields: names of fields, and their values.
+
+        Returns:
+            The results of these runs.
+
+        Raises:
+            UnknownName: if records have no such field.
         """
         for name in fields:
             if self.records and name not in self.records[0]:
@@ -88,16 +94,27 @@ class Results(Sequence[Record]):
         return Results(self._sweep, self._given, wanted)
 
     def table(self) -> Table:
-        """A row for each method, with mean ± standard error over seeds: what `holdfast run` prints.
+        """Makes the table that `holdfast run` prints: a row for each method, with mean ± standard error over seeds.
 
-        Raises InputError if no run is done.
+        Returns:
+            A table of rich, which a terminal shows with `rich.print`.
+
+        Raises:
+            InputError: if no run is done.
         """
         return tables.summary(self._some())
 
     def to_pandas(self, *, evaluations: bool = False) -> "pd.DataFrame":
-        """A data frame with a row for each run, or for each evaluation of every run.
+        """Makes a data frame.
 
-        Raises InputError if pandas is not installed.
+        Args:
+            evaluations: whether there is a row for each evaluation of every run, and not one for each run.
+
+        Returns:
+            The data frame.
+
+        Raises:
+            InputError: if pandas is not installed.
         """
         if importlib.util.find_spec("pandas") is None:
             raise InputError("a data frame needs pandas: pip install pandas")
@@ -118,9 +135,13 @@ class Results(Sequence[Record]):
         return pd.DataFrame(rows)
 
     def plot(self) -> "Figure":
-        """Accuracy along the stream, mean ± standard error over seeds; a row for each setting.
+        """Draws accuracy along the stream, mean ± standard error over seeds; a row for each setting.
 
-        Raises InputError if matplotlib is not installed or no run is done.
+        Returns:
+            A figure of matplotlib.
+
+        Raises:
+            InputError: if matplotlib is not installed or no run is done.
         """
         if importlib.util.find_spec("matplotlib") is None:
             raise InputError("a picture needs matplotlib: pip install 'holdfast[plots]'")
@@ -129,10 +150,18 @@ class Results(Sequence[Record]):
         return drawn(self._some())
 
     def compare(self, measure: str = "acc") -> Comparison:
-        """Every method against every other, over the seeds that both have: mean difference, 95 % confidence interval.
+        """Compares every method with every other, over the seeds that both have.
 
-        `measure` is acc, aaa or forgetting, in per cent, or train_macs, memory_bytes or seconds as they are. Raises
-        InputError if there is nothing to compare, or if runs differ in more than method and seed: use `where` first.
+        Args:
+            measure: acc, aaa or forgetting, in per cent, or train_macs, memory_bytes or seconds as they are.
+
+        Returns:
+            Mean differences with 95 % confidence intervals, which a notebook shows as a table.
+
+        Raises:
+            UnknownName: if there is no such measure.
+            InputError: if there is nothing to compare, or if runs differ in more than method and seed: use `where`
+                first.
         """
         if measure not in MEASURES:
             raise UnknownName("measure", measure, MEASURES)

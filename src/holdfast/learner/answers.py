@@ -1,4 +1,4 @@
-"""What a learner answers, from the edition of its last whole step."""
+"""What a learner answers, from the version of its last whole step."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def rejection_threshold(learner: Learner, accept: float) -> float:
 
 def _read(learner: Learner, work: Callable[[Version], Result]) -> Result:
     """Training a net to answer takes turns with learning, because both draw from torch's generator."""
-    if trains(learner.method):
+    if learner.method.trains_to_answer:
         return learner.at_rest(lambda: learner.versions.read(work))
     memory = _from_memory(learner.method)
     try:
@@ -117,14 +117,9 @@ def _read(learner: Learner, work: Callable[[Version], Result]) -> Result:
 
 
 def _predictor(learner: Learner, version: Version) -> Scores:
-    net = learner.answering_net() if trains(learner.method) else version.net
+    net = learner.answering_net() if learner.method.trains_to_answer else version.net
     return learner.method.predictor(net, version.memory)
 
 
 def _from_memory(method: Method) -> bool:
-    return method.answers_from_memory or trains(method)
-
-
-def trains(method: Method) -> bool:
-    """Whether it makes a net of its own when asked."""
-    return type(method).answering_net is not Method.answering_net
+    return method.answers_from_memory or method.trains_to_answer

@@ -61,11 +61,35 @@ LARGEST_VALUE = torch.finfo(torch.float32).max  # of a sample
 class Learner:
     """Learns from a stream of small labelled batches.
 
-    >>> import holdfast
-    >>> learner = holdfast.Learner(holdfast.mlp((2,)), holdfast.ERACE(), memory=100)
-    >>> learner.observe(np.array([[0.0, 1.0], [1.0, 0.0]]), ["up", "right"])
-    >>> learner.classes
-    ['up', 'right']
+    It can be asked at any moment, from any thread, and learns new classes without notice.
+
+    Args:
+        encoder: any module that maps a batch of samples to feature vectors, on any device.
+        method: how incoming and replayed samples are learned, such as `ERACE()`.
+        memory: how much of the past is kept for replay: a number of samples, a number of bytes as text ("50MB"), or
+            a `Memory`.
+        lr: the learning rate of the built-in SGD, 0.1 by default.
+        optimizer: makes another optimizer from the parameters.
+        augment: changes each batch of samples before it is learned, such as `crop_and_flip`.
+        seed: decides all randomness.
+        classes: how many classes there will be, for methods that look at classes still to come.
+        pending: how many questions may wait for their labels at a time.
+        average: above 0, questions are answered by an exponential moving average of the net with this decay, such as
+            0.99. The net that learns is the same with and without it.
+        clip_samples: float values beyond it, on either side, are set to it; `math.inf` takes all values as they come.
+            By default, a batch with a value a hundred times as large as all before it is refused.
+        progress: above 0, every labelled sample is answered before it is learned, and `learner.progress` says how
+            well, over all samples and over the last so many. This costs one answer per sample.
+
+    Raises:
+        InputError: if an argument is wrong, or the parts do not fit each other.
+
+    Examples:
+        >>> import holdfast
+        >>> learner = holdfast.Learner(holdfast.mlp((2,)), holdfast.ERACE(), memory=100)
+        >>> learner.observe(np.array([[0.0, 1.0], [1.0, 0.0]]), ["up", "right"])
+        >>> learner.classes
+        ['up', 'right']
     """
 
     def __init__(
@@ -84,19 +108,6 @@ class Learner:
         clip_samples: float | None = None,
         progress: int = 0,
     ) -> None:
-        """`memory`: a number of samples, a number of bytes as text, "50MB", or a Memory; `Reservoir` says more.
-        `lr` is that of plain SGD, 0.1 if nothing is said; `optimizer` makes another from the parameters.
-
-        `classes` sizes the head in advance, for methods that look at classes still to come. `pending`: how many
-        questions may wait for their labels at a time. `average`: above 0, questions are answered by an exponential
-        moving average of the net with this decay, as 0.99, and not by the net that learns, which learns the same.
-
-        `clip_samples`: values of float samples beyond it, on either side, count as it; with `math.inf` all are taken
-        as they come. If nothing is said, a batch is refused that has a value a hundred times as large as all before.
-
-        `progress`: above 0, every labelled sample is answered before it is learned, and `learner.progress` says how
-        well, over all and over the last so many samples. It costs an answer a sample.
-        """
         check_parts(encoder, method, augment)
         self._classes = whole("classes", classes, Range(least=0, most=MOST_CLASSES))
         if method.needs_unseen_classes and not classes:
@@ -128,6 +139,7 @@ class Learner:
         self._answering: Net | None = None  # made when asked for, until the next step
         self.keys = Keys()
         self.tally = new_tally(progress, self)
+        self._view_hooks: list[Callable[[Batch], object]] = []
         self._failures = 0  # how many steps in a row have not led to finite numbers
 
     @property
@@ -140,21 +152,33 @@ class Learner:
         """How many batches have been learned."""
         return self.versions.step
 
-    @step.setter
-    def step(self, number: int) -> None:
-        self.versions.step = number
-
     @property
     def progress(self) -> Progress | None:
         """How well labelled samples were answered before they were learned; None without `progress=...`."""
         return seen_of(self.tally, self.labels)
 
     def observe(self, x: Samples, y: object, *, task: int | None = None, key: str | None = None) -> None:
-        """One step on an incoming batch. It happens completely or, with an exception, not at all.
+        """Learns one incoming batch. It happens completely or, with an exception, not at all.
 
-        `x`: samples, uint8 (scaled to [-1, 1]) or float (taken as they are); `y`: a hashable label each. `key`: what
-        the batch is called; given twice, also after a restart of a durable learner, it is learned once. The last
-        10,000 keys are known.
+        Args:
+            x: samples, uint8 (scaled to [-1, 1]) or float (taken as they are); the first axis is the batch.
+            y: one hashable label per sample.
+            task: which task the batch belongs to; only for methods that need to be told.
+            key: a name for the batch. A batch whose key was given before is not learned again, even after a restart
+                of a durable learner. The last 10,000 keys are known.
+
+        Raises:
+            BatchError: if the samples are wrong.
+            LabelError: if a label is wrong.
+            NonFiniteError: if the step does not lead to finite numbers.
+            WriteError: if a durable learner cannot write it down.
+
+        Examples:
+            >>> import holdfast
+            >>> learner = holdfast.Learner(holdfast.mlp((2,)), holdfast.ERACE(), memory=100)
+            >>> learner.observe(np.zeros((3, 2)), ["a", "b", "a"])
+            >>> learner.step
+            1
         """
         with self._changes.turn:
             self._changes.mend()
@@ -163,7 +187,17 @@ class Learner:
             self._learn(Observed(samples, self._check_labels(y, samples), self._check_task(task), _checked(key)))
 
     def ask(self, x: Samples) -> Ticket:
-        """Answers now, and keeps the samples until their labels are told."""
+        """Answers now, and keeps the samples until their labels are known.
+
+        Args:
+            x: samples, as for `observe`.
+
+        Returns:
+            A ticket with a number, for `tell`, and the answers.
+
+        Raises:
+            BatchError: if the samples are wrong.
+        """
         samples = self.as_samples(x)
         if len(samples) == 0:
             raise BatchError("x is empty; a question needs at least one sample")
@@ -174,7 +208,19 @@ class Learner:
         return Ticket(self._take(Asked(samples)), now)
 
     def tell(self, ticket: Ticket | int, y: object, *, task: int | None = None, key: str | None = None) -> None:
-        """The labels of a question have come: one step on its samples, which closes it. `key`: as in `observe`."""
+        """Learns the samples of a question, whose labels have come, and closes it.
+
+        Args:
+            ticket: what `ask` returned, or its number.
+            y: one hashable label per sample.
+            task: as for `observe`.
+            key: as for `observe`.
+
+        Raises:
+            TicketError: if the question is not open.
+            BatchError: if its samples do not fit those that were learned since.
+            LabelError: if a label is wrong.
+        """
         with self._changes.turn:
             self._changes.mend()
             number, labels = self.pending.number(ticket), self.labels.check(y)
@@ -189,10 +235,19 @@ class Learner:
             self._learn(Told(number, samples, labels, self._check_task(task), _checked(key)))
 
     def forget(self, label: Hashable) -> int:
-        """Erases a class: its samples, its row of the head, its name. Returns how many samples were held.
+        """Erases a class: its samples, its row of the head and its name.
 
-        It is never answered again; should it come back, it is a new class. What the rest of the net has learned
-        from it cannot be taken out. Its index stays taken, so that each forgotten class costs a row of the head.
+        It is never answered again; should it come back, it is a new class. What the rest of the net has learned from it
+        cannot be taken out. Its index stays taken, so that each forgotten class costs a row of the head.
+
+        Args:
+            label: the class.
+
+        Returns:
+            How many samples of it the memory held.
+
+        Raises:
+            LabelError: if there is no such class.
         """
 
         def erase(journal: Journal) -> int:
@@ -208,9 +263,18 @@ class Learner:
         return self._change(None, erase)
 
     def forget_samples(self, x: Samples) -> int:
-        """Erases samples that equal one of these from the memory and the open questions. Returns how many were held.
+        """Erases samples from the memory and the open questions.
 
         What the net has learned from them cannot be taken out.
+
+        Args:
+            x: the samples; whatever equals one of them is erased.
+
+        Returns:
+            How many samples the memory held.
+
+        Raises:
+            BatchError: if they cannot be samples of this learner.
         """
         if self.frozen_encoder is not None:
             samples = self.as_samples(x)
@@ -231,7 +295,17 @@ class Learner:
         return self._change(None, erase, close)
 
     def remember(self, x: Samples, y: object) -> None:
-        """Offers samples to the memory without learning from them now."""
+        """Offers samples to the memory without learning from them now.
+
+        Args:
+            x: samples, as for `observe`.
+            y: one hashable label per sample.
+
+        Raises:
+            InputError: if the method keeps something beside samples that only learning gives.
+            BatchError: if the samples are wrong.
+            LabelError: if a label is wrong.
+        """
         if self.method.stored_extras:
             raise InputError(
                 f"{type(self.method).__name__} keeps {self.method.stored_extras} beside samples it has learned from"
@@ -243,7 +317,17 @@ class Learner:
             self._store(Remembered(samples, self._check_labels(y, samples)))
 
     def features(self, x: Samples) -> Features:
-        """What the frozen encoder makes of samples. `observe`, `predict` and the others take it in their place."""
+        """Computes what a frozen pretrained encoder makes of samples.
+
+        Args:
+            x: samples, as for `observe`.
+
+        Returns:
+            Features that `observe`, `predict` and the others take in place of the samples.
+
+        Raises:
+            InputError: if the learner has no frozen pretrained encoder.
+        """
         if self.frozen_encoder is None:
             raise InputError("this learner has no frozen pretrained encoder, so it keeps no features apart")
         return Features(self.as_samples(x))
@@ -259,9 +343,20 @@ class Learner:
         return as_tensor(x.values, self.sample_template)
 
     def predict(self, x: Samples, *, reject: float | None = None) -> list[Hashable]:
-        """The most probable label of each sample. Changes nothing, and does not wait for a step that is under way.
+        """Predicts the most probable label of each sample.
 
-        With `reject`, the answer is None where no class is that similar; `rejection_threshold` finds a value.
+        It changes nothing and does not wait for a step that is under way.
+
+        Args:
+            x: samples, as for `observe`.
+            reject: the answer is None where no class is this similar; `rejection_threshold` finds a value.
+
+        Returns:
+            One label per sample.
+
+        Raises:
+            NothingLearned: if no class has been seen yet.
+            BatchError: if the samples are wrong.
         """
         scores, labels = answers.scores(self, x)
         best = scores.max(1)
@@ -272,17 +367,48 @@ class Learner:
         return [label if near else None for label, near in zip(found, similar, strict=True)]
 
     def predict_proba(self, x: Samples) -> NDArray[np.float32]:
-        """The probability of each class in `classes`, one row a sample. Changes nothing."""
+        """Predicts the probability of each class. It changes nothing.
+
+        Args:
+            x: samples, as for `observe`.
+
+        Returns:
+            One row per sample, with one column for each of `classes`.
+
+        Raises:
+            NothingLearned: if no class has been seen yet.
+            BatchError: if the samples are wrong.
+        """
         scores, labels = answers.scores(self, x)
         known = [index for index, label in enumerate(labels[: scores.shape[1]]) if label is not FORGOTTEN]
         return scores[:, known].softmax(1).float().numpy()
 
     def similarity(self, x: Samples) -> NDArray[np.float32]:
-        """Of each sample to the class that it is most similar to: a cosine, so from -1 to 1."""
+        """Computes how similar each sample is to the class it is most similar to.
+
+        Args:
+            x: samples, as for `observe`.
+
+        Returns:
+            One cosine per sample, from -1 to 1.
+
+        Raises:
+            InputError: if the method has no cosine head.
+        """
         return (answers.scores(self, x)[0].amax(1) * answers.temperature(self)).float().numpy()
 
     def rejection_threshold(self, accept: float = 0.95) -> float:
-        """The similarity that this share of the samples in memory reaches."""
+        """Finds a value for `predict(..., reject=...)`.
+
+        Args:
+            accept: the share of the samples in memory that reach it.
+
+        Returns:
+            The similarity that this share reaches.
+
+        Raises:
+            InputError: if the method has no cosine head, or the memory is empty.
+        """
         return answers.rejection_threshold(self, accept)
 
     def answering_net(self) -> Net:
@@ -294,7 +420,15 @@ class Learner:
         return self._answering
 
     def save(self, path: str | Path) -> None:
-        """Writes everything that determines the learner's future into one file: whole or not at all."""
+        """Writes everything that determines the learner's future into one file, whole or not at all.
+
+        Args:
+            path: the file.
+
+        Raises:
+            WriteError: if it cannot be written; a file that was there before is still there.
+            LabelError: if a label cannot be written to a file.
+        """
         refuse_files_of_a_learner(Path(path))
         files.write(Path(path), self.serialized())
 
@@ -334,9 +468,22 @@ class Learner:
         clip_samples: float | None = None,
         codec: Codec | None = None,
     ) -> Self:
-        """The learner that was saved. What is not built in is passed again, and has to fit.
+        """Loads a learner that was saved. What is not built in is passed again, and has to fit.
 
-        `clip_samples`, if given, holds from now on.
+        Args:
+            path: the file.
+            encoder: the encoder, if it is not built in.
+            method: the method, if it is not built in.
+            optimizer: makes the optimizer, if it is not the built-in SGD.
+            augment: the augmentation, if there was one.
+            codec: the codec of the memory, if it is not built in.
+            clip_samples: if given, holds from now on.
+
+        Returns:
+            The learner; it continues with the same bits.
+
+        Raises:
+            CheckpointError: if the file is missing, damaged, or does not fit what was passed.
         """
         parts: dict[str, Any] = {"encoder": encoder, "method": method, "optimizer": optimizer, "augment": augment}
         parts["codec"] = codec
@@ -367,12 +514,20 @@ class Learner:
         else:
             self._learn(operation)
 
+    def register_view_hook(self, hook: Callable[[Batch], object]) -> None:
+        """`hook` is called with every batch, incoming or replayed, as the net is about to see it."""
+        self._view_hooks.append(hook)
+
     def at_rest(self, work: Callable[[], Result]) -> Result:
         """While `work` is done, no other thread changes the learner."""
         return self._changes.at_rest(work)
 
     def state_hash(self) -> str:
-        """sha256 over everything that determines the learner's future."""
+        """Hashes everything that determines the learner's future.
+
+        Returns:
+            A sha256 in hexadecimal: two learners with the same hash go on the same way.
+        """
 
         def hashed() -> str:
             tensors, values = pack(self)
@@ -395,6 +550,7 @@ class Learner:
 
     @property
     def device(self) -> torch.device:
+        """Where the net is."""
         return self.net.head.weight.device
 
     @property
@@ -403,7 +559,7 @@ class Learner:
         return (self.net,) if self.average is None else (self.net, self.average.net)
 
     def _averaged(self, decay: float) -> Average | None:
-        if decay and answers.trains(self.method):
+        if decay and self.method.trains_to_answer:
             name = type(self.method).__name__
             raise InputError(f"{name} makes the net that answers when asked: there is nothing to average, average=0")
         if decay and not self.method.learns_by_gradient:
@@ -424,7 +580,10 @@ class Learner:
         if self._augment is not None and len(x):
             x = self._augment(x, self._rng(f"augment/{name}"))
         extra = {key: value.to(device) for key, value in batch.extra.items()}
-        return replace(batch, x=x, y=batch.y.to(device), extra=extra)
+        viewed = replace(batch, x=x, y=batch.y.to(device), extra=extra)
+        for hook in self._view_hooks:
+            hook(viewed)
+        return viewed
 
     def _check_labels(self, y: object, samples: Tensor) -> list[Hashable]:
         labels = self.labels.check(y)
@@ -483,7 +642,7 @@ class Learner:
                 self.average.update(self.step)
             if (kept := self.method.remember(self.net, replace(new, extra=extra))) is not None:
                 self._offer(kept, self._rng("memory"), journal)
-            self.step += 1
+            self.versions.step += 1
             self.keys.add(operation, self.step, journal)
             if self.tally is not None and answers is not None:
                 self.tally = self.tally.add(new.y.tolist(), answers, known)
@@ -582,7 +741,8 @@ class Learner:
 
         def restore() -> None:
             self.labels.forget_after(labels)
-            self.step, self.task, self.sample_template, self.magnitude = step, task, sample_template, magnitude
+            self.versions.step, self.task = step, task
+            self.sample_template, self.magnitude = sample_template, magnitude
             self._answering, self.tally = None, tally
             put_norms_back(self.net)
             self.net.eval()

@@ -31,7 +31,14 @@ class Held:
 
 
 def memory_summary(learner: Learner) -> list[Held]:
-    """One entry for each class that is held, the largest first."""
+    """Counts what the memory of a learner holds.
+
+    Args:
+        learner: the learner.
+
+    Returns:
+        One entry for each class that is held, the largest first.
+    """
 
     def held() -> Iterator[Held]:
         memory = learner.memory
@@ -44,7 +51,18 @@ def memory_summary(learner: Learner) -> list[Held]:
 
 
 def memory_gallery(learner: Learner, path: str | Path, *, columns: int = 12, size: int = 48) -> None:
-    """Writes a PNG with a row for each class that is held: its name, its number of samples, and the newest of them."""
+    """Draws what the memory of a learner holds, if it holds images.
+
+    Args:
+        learner: the learner.
+        path: a PNG file, with a row for each class: its name, its number of samples, and the newest of them.
+        columns: how many images a row has at most.
+        size: the width and height of an image, in pixels.
+
+    Raises:
+        InputError: if the samples are not images, or there are none.
+        WriteError: if it cannot be written.
+    """
     columns, size = whole("columns", columns), whole("size", size, Range(least=1))
 
     def rows() -> Iterator[tuple[str, NDArray[np.uint8]]]:
@@ -59,7 +77,18 @@ def memory_gallery(learner: Learner, path: str | Path, *, columns: int = 12, siz
 
 
 def export_memory(learner: Learner, path: str | Path) -> None:
-    """Writes the samples that are held, with their labels, oldest first. What a method keeps beside them stays here."""
+    """Writes the samples that are held, with their labels, oldest first.
+
+    What a method keeps beside them is left out.
+
+    Args:
+        learner: the learner.
+        path: a safetensors file.
+
+    Raises:
+        WriteError: if it cannot be written.
+        LabelError: if a label cannot be written to a file.
+    """
 
     def held() -> tuple[dict[str, Tensor], list[object]]:
         memory = learner.memory
@@ -74,7 +103,19 @@ def export_memory(learner: Learner, path: str | Path) -> None:
 
 
 def import_memory(learner: Learner, path: str | Path) -> int:
-    """Offers the samples of an exported memory, without learning from them now. Returns how many there were."""
+    """Offers the samples of an exported memory to a learner, without learning from them now.
+
+    Args:
+        learner: the learner.
+        path: what `export_memory` has written.
+
+    Returns:
+        How many samples there were.
+
+    Raises:
+        CheckpointError: if the file is missing or damaged.
+        InputError: if the samples do not fit the learner.
+    """
     tensors, manifest = checkpoint.read(Path(path))
     if manifest.get("kind") != KIND:
         raise InputError(f"{path} is not an exported memory")

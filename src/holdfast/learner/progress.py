@@ -15,7 +15,7 @@ from torch import Tensor
 
 from holdfast.arguments import COUNTED, Range, whole
 from holdfast.errors import InputError
-from holdfast.learner.answers import CHUNK, trains
+from holdfast.learner.answers import CHUNK
 from holdfast.learner.labels import FORGOTTEN, Labels
 from holdfast.modes import in_inference
 
@@ -206,7 +206,7 @@ def check_window(window: object) -> int:
 def new_tally(window: object, learner: Learner, so_far: Tally | None = None) -> Tally | None:
     """None if nothing is to be counted."""
     window = check_window(window)
-    if window and trains(learner.method):
+    if window and learner.method.trains_to_answer:
         name = type(learner.method).__name__
         raise InputError(f"{name} trains a net for its answers: answering every sample would take too long, progress=0")
     if not window or so_far is None:

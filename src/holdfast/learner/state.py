@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from holdfast.augment import Augment, crop_and_flip
 from holdfast.batch import Task
@@ -20,7 +21,7 @@ from holdfast.memory.codecs import Codec
 from holdfast.methods import METHODS, Method
 from holdfast.methods.options import read, written
 from holdfast.modes import in_inference
-from holdfast.nets import Net, built_in
+from holdfast.nets import Net, built_in, mlp
 from holdfast.nets.pretrained import found, is_frozen
 from holdfast.nets.structure import check_structure
 from holdfast.samples import is_dense
@@ -122,31 +123,31 @@ def unpack(learner: Learner, tensors: Mapping[str, Tensor], values: Values, labe
     """Gives a fresh learner, made with the same settings, the state that was packed."""
     ours = pack(learner)[1]
     fits = ("method", "name"), ("method", "options"), ("memory", "kind"), ("memory", "codec"), ("optimizer", "kind")
-    for part, what in fits:
-        here, there = ours[part].get(what), values[part].get(what)
+    for of, what in fits:
+        here, there = ours[of].get(what), values[of].get(what)
         if what == "options":
             here, there = (read(type(learner.method), options) for options in (here, there))
         if here != there:
-            raise CheckpointError(f"the {part} does not fit the checkpoint: {here} here and {there} there")
+            raise CheckpointError(f"the {of} does not fit the checkpoint: {here} here and {there} there")
     if (learner.average is None) != ("average" not in values):
         raise CheckpointError("average does not fit the checkpoint: the answers of only one of the two are averaged")
     learner.labels.restore(labels)
-    learner.step = values["step"]
+    learner.versions.step = values["step"]
     if "progress" in values:
-        learner.tally = Tally.unpack(_under("progress/", tensors), values["progress"])
+        learner.tally = Tally.unpack(part("progress", tensors), values["progress"])
     learner.keys.unpack(values.get("keys", []))
     learner.magnitude = values.get("magnitude", 0.0)
     if (sample := values["sample"]) is not None:
         learner.sample_template = torch.empty(0, *sample["shape"], dtype=_dtype(sample["type"]))
-    _load_net(learner.net, _under("net/", tensors), values["seen"], learner.optimizer)
+    _load_net(learner.net, part("net", tensors), values["seen"], learner.optimizer)
     if (average := learner.average) is not None:
-        _load_net(average.net, _under("net/", tensors) | _under("average/", tensors), values["seen"])
+        _load_net(average.net, part("net", tensors) | part("average", tensors), values["seen"])
         average.born = torch.tensor(values["average"]["born"], dtype=torch.int64)
-    _load_optimizer(learner, _under("optimizer/", tensors), values["optimizer"])
-    learner.memory.restore({name: tensor.numpy() for name, tensor in _under("memory/", tensors).items()})
-    learner.pending.unpack(_under("questions/", tensors), values["questions"])
+    _load_optimizer(learner, part("optimizer", tensors), values["optimizer"])
+    learner.memory.restore({name: tensor.numpy() for name, tensor in part("memory", tensors).items()})
+    learner.pending.unpack(part("questions", tensors), values["questions"])
     if (task := values["task"]) is not None:
-        kept = _under("teacher/", tensors)
+        kept = part("teacher", tensors)
         teacher = _teacher(learner, kept, task["starts"][-1]) if kept else None
         learner.task = Task(task["id"], tuple(task["starts"]), teacher)
 
@@ -222,6 +223,29 @@ def _apart(prefix: str, net: Net, other: Net) -> dict[str, Tensor]:
     return {
         name: tensor for name, tensor in _named(prefix, net).items() if tensor.data_ptr() != theirs[name].data_ptr()
     }
+
+
+def part(name: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Of what was packed: `net`, `memory`, `optimizer`, ..., by names of their own."""
+    return _under(f"{name}/", tensors)
+
+
+def widened(tensors: dict[str, Tensor], values: Values, columns: int) -> tuple[dict[str, Tensor], Values]:
+    """What was packed of a learner with the built-in mlp, for samples with more columns.
+
+    Where these are 0, it answers as before.
+    """
+    net = values["settings"]["net"]
+    there = net["shape"][0]
+    net, sample = {**net, "shape": [columns]}, {**values["sample"], "shape": [columns]}
+    first_layer = mlp((columns,), seed=net["seed"], width=net["width"]).get_parameter("1.weight").detach()
+    first_layer[:, :there] = tensors["net/encoder.module.1.weight"]
+    held = {name: F.pad(x, (0, columns - there)) for name, x in tensors.items() if name == "memory/column/x"}
+    settings = {**values["settings"], "net": net}
+    return (
+        tensors | held | {"net/encoder.module.1.weight": first_layer},
+        {**values, "settings": settings, "sample": sample},
+    )
 
 
 def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

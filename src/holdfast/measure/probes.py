@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from holdfast.batch import Batch
 from holdfast.learner import Learner
@@ -51,21 +51,14 @@ class Gradient(Probe):
         twin = copy.deepcopy(learner)
         batches: list[Batch] = []
         forwarded: list[tuple[Tensor, Tensor]] = []
-        loss, features = twin.method.loss, twin.net.features
 
-        def noted_loss(net: Net, *given: Batch, **named: Batch) -> Any:
-            batches.extend([*given, *named.values()])
-            return loss(net, *given, **named)
+        def note(encoder: nn.Module, given: tuple[Tensor], features: Tensor) -> None:
+            if features.requires_grad:
+                features.retain_grad()
+                forwarded.append((given[0], features))
 
-        def noted_features(x: Tensor) -> Tensor:
-            out = features(x)
-            if out.requires_grad:
-                out.retain_grad()
-                forwarded.append((x, out))
-            return out
-
-        object.__setattr__(twin.method, "loss", noted_loss)
-        twin.net.features = noted_features  # type: ignore[method-assign]
+        twin.register_view_hook(batches.append)
+        twin.net.encoder.register_forward_hook(note)
         _observe_next(twin, stream)
         norms = [
             (out.grad.norm(dim=1), batch.y)
@@ -81,15 +74,13 @@ class PrototypeGradient(Probe):
 
     def before(self, learner: Learner, stream: Stream) -> Any:
         twin, norms = copy.deepcopy(learner), dict[str, float]()
-        step = twin.optimizer.step
 
-        def noted_step(*given: Any) -> Any:
+        def note(*_: Any) -> None:
             gradient = twin.net.head.weight.grad
             if gradient is not None:
                 norms.update((str(c), float(norm)) for c, norm in enumerate(gradient[: twin.net.seen].norm(dim=1)))
-            return step(*given)
 
-        twin.optimizer.step = noted_step  # type: ignore[method-assign, assignment]
+        twin.optimizer.register_step_pre_hook(note)
         _observe_next(twin, stream)
         return norms or None
 

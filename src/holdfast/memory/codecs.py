@@ -24,8 +24,9 @@ class Codec(ABC):
     `encode` has to be deterministic: what is repeated from a log must become the same bytes. Where it gives no fewer
     bytes than the sample has, the memory keeps the sample as it is.
 
-    name: what stands for the codec and all its settings in files
-    version: of the library that makes the bytes, if there is one
+    Attributes:
+        name: what stands for the codec and all its settings in files.
+        version: of the library that makes the bytes, if there is one.
     """
 
     name: str
@@ -33,18 +34,49 @@ class Codec(ABC):
 
     @abstractmethod
     def encode(self, sample: NDArray[Any]) -> bytes:
-        """The bytes of one sample."""
+        """Encodes one sample.
+
+        Args:
+            sample: the sample.
+
+        Returns:
+            Its bytes.
+        """
 
     @abstractmethod
     def decode(self, data: bytes, shape: Shape) -> NDArray[Any]:
-        """The sample, of the shape and type it had, from its bytes. Any exception says that they are no such sample."""
+        """Decodes one sample. Any exception says that the bytes are no such sample.
+
+        Args:
+            data: what `encode` returned.
+            shape: of the sample.
+
+        Returns:
+            The sample, with the shape and type it had.
+        """
 
     def takes(self, shape: Shape, dtype: np.dtype[Any]) -> str | None:
-        """None for samples that can be encoded; for others, in words, what can be."""
+        """Says whether samples of a kind can be encoded.
+
+        Args:
+            shape: of one sample.
+            dtype: of its values.
+
+        Returns:
+            None if they can be; otherwise, in words, what can be.
+        """
         return None
 
     def flaw(self, data: bytes, shape: Shape) -> str | None:
-        """Why bytes from a file cannot be decoded, as far as a quick look tells."""
+        """Looks quickly at bytes from a file.
+
+        Args:
+            data: the bytes.
+            shape: of the sample.
+
+        Returns:
+            Why they cannot be decoded, as far as a quick look tells, or None.
+        """
         return None
 
 

@@ -2,7 +2,7 @@
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Self
 
@@ -23,16 +23,20 @@ from holdfast.samples import Equal, equal_to_any, is_number
 
 OWN_COLUMNS = ("x", "y", "arrival", "fingerprint")
 SPARE = 8  # one place in so many may be empty
-_REPLACED_BY_GROWTH = ("capacity", "_counts", "_columns", "_index")
 
 
 class Memory(ABC):
     """Samples in numbered slots, with their labels and whatever else a method keeps beside them.
 
-    The capacity is a number of samples or, with `nbytes`, of bytes (labels and index included), which may also be
-    given as text: "50MB". With a codec, "webp:75", "png" or one of your own, samples are held encoded, and those that
-    it does not take are refused; "raw", as without one, keeps them as they are. Which samples are kept is what
-    subclasses decide.
+    Which samples are kept is what subclasses decide.
+
+    Args:
+        capacity: a number of samples, or a number of bytes as text ("50MB").
+        nbytes: a number of bytes, labels and index included, instead of a capacity.
+        codec: samples are held encoded: "png", "webp:75" or a `Codec`. Samples that it does not take are refused.
+
+    Raises:
+        InputError: if an argument is wrong.
     """
 
     drawn_below: int | None = None  # samples of classes from this index on are not drawn: an experiment may say so
@@ -51,6 +55,7 @@ class Memory(ABC):
         self.clear()
 
     def clear(self) -> None:
+        """Removes everything."""
         self.capacity = self._asked or 0
         self._counts = np.zeros(2, np.int64)  # offered, held
         self._columns: dict[str, Array] = {}
@@ -96,7 +101,14 @@ class Memory(ABC):
         return np.array([len(members) for members in self._index.members], np.int64)
 
     def count(self, label: int) -> int:
-        """How many samples of a class are held."""
+        """Counts the samples of a class.
+
+        Args:
+            label: the index of the class.
+
+        Returns:
+            How many are held.
+        """
         return len(self._index.members[label]) if label < len(self._index.members) else 0
 
     def slots_of(self, label: int, places: Slots) -> Slots:
@@ -105,13 +117,26 @@ class Memory(ABC):
         return np.array([members[place] for place in places.tolist()], np.int64)
 
     def members(self, label: int) -> Slots:
-        """All slots that hold a class."""
+        """Finds the samples of a class.
+
+        Args:
+            label: the index of the class.
+
+        Returns:
+            All slots that hold one.
+        """
         return np.array(self._index.members[label] if self.count(label) else [], np.int64)
 
     def sample(self, n: int, rng: np.random.Generator, below: int | None = None) -> Batch | None:
-        """`n` samples drawn without replacement, all there are if fewer, None if there are none.
+        """Draws samples without replacement.
 
-        With `below` only samples of classes with a lower index.
+        Args:
+            n: how many; all there are if there are fewer.
+            rng: all randomness comes from it.
+            below: only samples of classes with a lower index.
+
+        Returns:
+            The samples, None if there are none.
         """
         bounds = [bound for bound in (below, self.drawn_below) if bound is not None]
         if bounds:
@@ -121,6 +146,14 @@ class Memory(ABC):
         return self.at(rng.choice(len(self), min(n, len(self)), replace=False))
 
     def at(self, slots: Slots) -> Batch:
+        """Reads samples.
+
+        Args:
+            slots: where they are held.
+
+        Returns:
+            The samples with their class indices and what is kept beside them.
+        """
         rows = {name: column[slots] for name, column in self._columns.items() if name not in ("arrival", "fingerprint")}
         if self._encoding is not None:
             rows["x"] = self._encoding.decode(rows["x"], len(slots))
@@ -128,7 +161,16 @@ class Memory(ABC):
         return Batch(tensors.pop("x"), tensors.pop("y"), tensors)
 
     def add(self, batch: Batch, rng: np.random.Generator, journal: Journal | None = None) -> None:
-        """Offers samples, one after the other. `journal` learns how to take it back."""
+        """Offers samples, one after the other.
+
+        Args:
+            batch: the samples.
+            rng: all randomness comes from it.
+            journal: learns how to take it back.
+
+        Raises:
+            InputError: if something else was kept beside the samples before.
+        """
         journal = journal or Journal()
         incoming = {name: tensor.detach().cpu().numpy() for name, tensor in _columns_of(batch).items()}
         incoming["arrival"] = self.offered + np.arange(len(batch))
@@ -172,13 +214,14 @@ class Memory(ABC):
 
     @property
     def arrivals(self) -> NDArray[np.int64]:
-        """Of each slot: the how-manieth sample, from 0, it was among all that were offered."""
-        return self._columns["arrival"][: len(self)] if self._columns else np.empty(0, np.int64)
+        """For each slot, the position of its sample in the order in which samples were offered, counted from 0."""
+        return _frozen(self._columns["arrival"][: len(self)]) if self._columns else np.empty(0, np.int64)
 
     @property
     def extras(self) -> dict[str, Array]:
         """What is held beside the samples for the method, by name."""
-        return {name: column[: len(self)] for name, column in self._columns.items() if name not in OWN_COLUMNS}
+        held = {name: column[: len(self)] for name, column in self._columns.items() if name not in OWN_COLUMNS}
+        return {name: _frozen(view) for name, view in held.items()}
 
     @property
     def undecodable(self) -> int:
@@ -258,8 +301,8 @@ class Memory(ABC):
     def copy(self) -> Self:
         """Another that holds the same. Encoded samples are shared: nobody changes them."""
         twin = copy.copy(self)
-        for name in ("_counts", "_encoded_bytes", "_threshold", "_index"):
-            setattr(twin, name, getattr(self, name).copy())
+        twin._counts, twin._encoded_bytes = self._counts.copy(), self._encoded_bytes.copy()
+        twin._threshold, twin._index = self._threshold.copy(), self._index.copy()
         held = {name: column[: len(self)] for name, column in self._columns.items()}
         twin._columns = {name: _with_capacity(column, self._room) for name, column in held.items()}
         return twin
@@ -377,7 +420,7 @@ class Memory(ABC):
         lengths = {name: rows.shape[1] for name, rows in incoming.items() if name not in ("x", "y") and rows.ndim == 2}
         there = {name: self._columns[name].shape[1] for name in lengths}
         if any(lengths[name] > there[name] for name in lengths):
-            journal.on_undo(partial(vars(self).update, {name: vars(self)[name] for name in _REPLACED_BY_GROWTH}))
+            journal.on_undo(self._restorer())
             there = {name: n if n >= lengths[name] else max(lengths[name], 2 * n) for name, n in there.items()}
             self._columns = self._columns | {name: _padded(self._columns[name], n) for name, n in there.items()}
             if self._sizes_differ:
@@ -385,6 +428,15 @@ class Memory(ABC):
             elif self.byte_budget is not None:
                 self._shrink(self._most(self._columns), rng)
         return incoming | {name: _padded(incoming[name], n) for name, n in there.items()}
+
+    def _restorer(self) -> Callable[[], None]:
+        """What puts back the parts that growing replaces."""
+        capacity, counts, columns, index = self.capacity, self._counts, self._columns, self._index
+
+        def restore() -> None:
+            self.capacity, self._counts, self._columns, self._index = capacity, counts, columns, index
+
+        return restore
 
     def _shrink(self, capacity: int, rng: np.random.Generator) -> None:
         """Keeps a uniform choice of what is held."""
@@ -399,12 +451,23 @@ class Memory(ABC):
 class Reservoir(Memory):
     """A uniform choice of all samples so far.
 
-    With a capacity, or a budget of bytes for samples that all take the same: Vitter's algorithm R, after any number of
-    samples each of them is held with equal probability. With a budget for encoded samples, which differ in size: a
-    draw gives each sample so far with equal probability (see `holdfast.memory.thinning`). What is erased leaves room
-    that only a share of later samples fills, so that this stays true of all that were not erased.
+    With a capacity, or a budget of bytes for samples that all take the same, this is Vitter's algorithm R: after any
+    number of samples each of them is held with equal probability. With a budget for encoded samples, which differ in
+    size, a draw gives each sample so far with equal probability (see `holdfast.memory.thinning`). What is erased
+    leaves room that only a share of later samples fills, so that this stays true of all that were not erased.
 
-    >>> memory = Reservoir(nbytes=50_000_000, codec="webp:75")
+    Args:
+        capacity: a number of samples, or a number of bytes as text ("50MB").
+        nbytes: a number of bytes, labels and index included, instead of a capacity.
+        codec: samples are held encoded: "png", "webp:75" or a `Codec`. Samples that it does not take are refused.
+
+    Raises:
+        InputError: if an argument is wrong.
+
+    Examples:
+        >>> memory = Reservoir(nbytes=50_000_000, codec="webp:75")
+        >>> len(memory)
+        0
     """
 
     def _admit(self, incoming: dict[str, Array], rng: np.random.Generator, journal: Journal) -> None:
@@ -441,8 +504,16 @@ class Reservoir(Memory):
 class ClassBalanced(Memory):
     """Greedy and balanced: a sample gets in while its class has less than its share, at the cost of the largest.
 
-    With a budget for encoded samples: while there is room for one that could not be made smaller, all get in; then a
-    class has less than its share if it has fewer samples than a class on average.
+    With a budget for encoded samples, all get in while there is room for one that could not be made smaller; then a
+    class has less than its share if it has fewer samples than the average class.
+
+    Args:
+        capacity: a number of samples, or a number of bytes as text ("50MB").
+        nbytes: a number of bytes, instead of a capacity.
+        codec: holds images encoded: `png`, `webp:75`, or a `Codec`.
+
+    Raises:
+        InputError: if an argument is wrong.
     """
 
     def _admit(self, incoming: dict[str, Array], rng: np.random.Generator, journal: Journal) -> None:
@@ -488,6 +559,11 @@ class ClassBalanced(Memory):
 def raw_bytes(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
     """What one sample takes in a memory without a codec, with its label, its arrival and its place in the index."""
     return int(np.prod(shape)) * dtype.itemsize + 16 + ClassIndex.BYTES_PER_SLOT
+
+
+def _frozen(view: Array) -> Array:
+    view.flags.writeable = False
+    return view
 
 
 def _columns_of(batch: Batch) -> dict[str, Tensor]:

@@ -11,7 +11,12 @@ from holdfast.nets import Net
 
 @dataclass(frozen=True, kw_only=True)
 class AGEM(Method):
-    """The memory is not rehearsed: it forbids steps that would, to first order, raise its loss."""
+    """The memory is not rehearsed: it forbids steps that would, to first order, raise its loss.
+
+    Args:
+        head: `linear`, or `cosine`: logits are cosines divided by 0.1.
+        replay: how many samples are replayed in each step.
+    """
 
     def learn(self, new: Batch, at: StepContext) -> tuple[Tensor, Extra]:
         loss = self.loss(at.net, at.view("new", new))
@@ -28,7 +33,7 @@ class AGEM(Method):
 
 @torch.no_grad()
 def project(parameters: list[nn.Parameter], reference: tuple[Tensor, ...]) -> None:
-    """g ← g - (g·r / r·r) r where g·r < 0, with g the gradient of all parameters together and r the reference."""
+    """G ← g - (g·r / r·r) r where g·r < 0, with g the gradient of all parameters together and r the reference."""
     gradients = [p.grad for p in parameters if p.grad is not None]
     along = torch.stack([(g * r).sum() for g, r in zip(gradients, reference, strict=True)]).sum()
     if along < 0:

@@ -1,7 +1,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from torch import Tensor
@@ -14,11 +14,20 @@ from holdfast.nets import Net
 
 Extra = Mapping[str, Tensor]
 Scores = Callable[[Tensor], Tensor]
+DECLARED = {"predictor": "answers_from_memory", "answering_net": "trains_to_answer"}  # by whoever defines the former
 
 
 @dataclass(frozen=True, slots=True)
 class StepContext:
-    """What a method has to work with: the learner's parts at one step, and randomness for that step alone."""
+    """What a method has to work with: the learner's parts at one step, and randomness for that step alone.
+
+    Args:
+        net: the net that learns.
+        memory: the memory.
+        rng: all randomness comes from it.
+        lr: the learning rate.
+        view: puts a batch on the net's device and augments it, in a way that depends on the name it is given.
+    """
 
     net: Net
     memory: Memory
@@ -29,9 +38,27 @@ class StepContext:
 
 @dataclass(frozen=True, kw_only=True)
 class Method(ABC):
-    """What is done with an incoming batch and the past. A frozen set of hyper-parameters; only `loss` is required.
+    """What is done with an incoming batch and the past: a frozen set of hyper-parameters. Only `loss` is required.
 
-    One step of the learner: recall from memory, take one gradient step on the loss, remember the incoming batch.
+    In each step the learner recalls samples from memory, takes one gradient step on the loss, and offers the incoming
+    batch to the memory.
+
+    Args:
+        head: `linear`, or `cosine`: logits are cosines divided by 0.1.
+        replay: how many samples are replayed in each step.
+
+    Examples:
+        >>> from dataclasses import dataclass
+        >>> from holdfast.losses import cross_entropy
+        >>> @dataclass(frozen=True, kw_only=True)
+        ... class Gentle(Method):
+        ...     share: float = 0.5
+        ...
+        ...     def loss(self, net, new, old=None):
+        ...         loss = cross_entropy(net(new.x), new.y)
+        ...         return loss if old is None else loss + self.share * cross_entropy(net(old.x), old.y)
+        >>> Gentle(share=0.1).replay
+        10
     """
 
     learns_by_gradient: ClassVar[bool] = True  # otherwise the encoder stays as it is
@@ -39,9 +66,17 @@ class Method(ABC):
     iid_batches: ClassVar[int] = 0  # above 0: the stream is shuffled, with so many of its batches a step
     memory_class: ClassVar[type[Memory]] = Reservoir
     stored_extras: ClassVar[str] = ""  # what it keeps beside each sample, if anything
+    trains_to_answer: ClassVar[bool] = False  # whether `answering_net` makes a net of its own
 
     head: Literal["linear", "cosine"] = "linear"
     replay: Count = 10
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        own = {name for each in cls.__mro__ if each is not Method and issubclass(each, Method) for name in vars(each)}
+        for function, declaration in DECLARED.items():
+            if function in own and declaration not in own:
+                raise InputError(f"{cls.__name__} has a {function} of its own, so it has to declare {declaration}")
 
     def __post_init__(self) -> None:
         for option, value in plain_options(self).items():
@@ -60,7 +95,7 @@ class Method(ABC):
     @property
     def answers_from_memory(self) -> bool:
         """Whether its predictor is made from the memory, too."""
-        return type(self).predictor is not Method.predictor
+        return False
 
     @property
     def needs_teacher(self) -> bool:
@@ -79,21 +114,47 @@ class Method(ABC):
 
     @abstractmethod
     def loss(self, net: Net, new: Batch, old: Batch | None = None) -> Tensor | tuple[Tensor, Extra]:
-        """The loss of one step, and what is kept beside each incoming sample if there is anything.
+        """Computes the loss of one step.
 
-        `new` is the incoming batch; what `recall` returned comes by name.
+        Args:
+            net: `net(x)` are logits over the classes seen, `net.features(x)` what is below the head.
+            new: the incoming batch.
+            old: the replayed batch; whatever `recall` returns comes by its name.
+
+        Returns:
+            The loss or, with what is to be kept beside each incoming sample, the loss and tensors by name.
         """
 
     def recall(self, net: Net, new: Batch, memory: Memory, rng: np.random.Generator) -> Mapping[str, Batch]:
-        """The batches to replay, by the name under which `loss` takes them.
+        """Chooses what is replayed.
 
-        With task ids: only samples of classes from earlier tasks, so nothing during the first task.
+        With task ids, only samples of classes from earlier tasks are, so nothing during the first task.
+
+        Args:
+            net: the net that learns.
+            new: the incoming batch.
+            memory: the memory.
+            rng: all randomness comes from it.
+
+        Returns:
+            Batches by the name under which `loss` takes them.
         """
         old = memory.sample(self.replay, rng, below=None if new.task is None else new.task.start)
         return {} if old is None else {"old": old}
 
     def learn(self, new: Batch, at: StepContext) -> tuple[Tensor, Extra]:
-        """Leaves the gradient of one step in the net's parameters; returns the loss and what is kept beside `new`."""
+        """Leaves the gradient of one step in the net's parameters.
+
+        Args:
+            new: the incoming batch.
+            at: the learner's parts at this step.
+
+        Returns:
+            The loss, and what is kept beside `new`.
+
+        Raises:
+            InputError: if `loss` does not return a tensor.
+        """
         recalled = self.recall(at.net, new, at.memory, at.rng)
         outcome = self.loss(at.net, **{name: at.view(name, b) for name, b in [("new", new), *recalled.items()]})
         loss, extra = outcome if isinstance(outcome, tuple) else (outcome, {})
@@ -104,13 +165,36 @@ class Method(ABC):
         return loss, extra
 
     def remember(self, net: Net, new: Batch) -> Batch | None:
-        """What is offered to the memory after the step."""
+        """Chooses what is offered to the memory after the step.
+
+        Args:
+            net: the net that learns.
+            new: the incoming batch.
+
+        Returns:
+            A batch, or None for nothing.
+        """
         return new
 
     def answering_net(self, at: StepContext) -> Net:
-        """The net that answers questions: the one that learns, unless a method makes another from the memory."""
+        """Makes the net that answers questions: the one that learns, unless a method trains another from the memory.
+
+        Args:
+            at: the learner's parts at this step.
+
+        Returns:
+            The net.
+        """
         return at.net
 
     def predictor(self, net: Net, memory: Memory) -> Scores:
-        """What gives samples a score for each seen class. Made once for each state of the learner."""
+        """Makes what scores samples, once for each state of the learner.
+
+        Args:
+            net: the net that answers.
+            memory: the memory.
+
+        Returns:
+            A function from samples to a score for each class seen.
+        """
         return net

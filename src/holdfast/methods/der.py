@@ -20,6 +20,11 @@ class DER(Method):
     """Dark experience replay: replayed samples keep the logits they had when they came in.
 
     A class that had not appeared then had the logit 0.
+
+    Args:
+        head: `linear`, or `cosine`: logits are cosines divided by 0.1.
+        replay: how many samples are replayed in each step.
+        alpha: the weight of keeping the logits.
     """
 
     stored_extras: ClassVar[str] = "logits"
@@ -35,12 +40,28 @@ class DER(Method):
         return loss, {"logits": logits.detach()}
 
     def incoming(self, logits: Tensor, y: Tensor) -> Tensor:
+        """Computes the loss of incoming samples.
+
+        Args:
+            logits: of the incoming samples.
+            y: their class indices.
+
+        Returns:
+            A tensor with one value.
+        """
         return cross_entropy(logits, y)
 
 
 @dataclass(frozen=True, kw_only=True)
 class DERPlusPlus(DER):
-    """DER, and cross-entropy on a second, independent draw."""
+    """DER, and cross-entropy on a second, independent draw.
+
+    Args:
+        head: `linear`, or `cosine`: logits are cosines divided by 0.1.
+        replay: how many samples are replayed in each step.
+        alpha: the weight of keeping the logits.
+        beta: the weight of the cross-entropy on replayed samples.
+    """
 
     beta: Weight = 1.0
 
@@ -56,7 +77,23 @@ class DERPlusPlus(DER):
 
 @dataclass(frozen=True, kw_only=True)
 class DERPlusPlusACE(DERPlusPlus):
-    """DER++ whose incoming samples compete only with the classes of their own batch."""
+    """DER++ whose incoming samples compete only with the classes of their own batch.
+
+    Args:
+        head: `linear`, or `cosine`: logits are cosines divided by 0.1.
+        replay: how many samples are replayed in each step.
+        alpha: the weight of keeping the logits.
+        beta: the weight of the cross-entropy on replayed samples.
+    """
 
     def incoming(self, logits: Tensor, y: Tensor) -> Tensor:
+        """Computes the loss of incoming samples.
+
+        Args:
+            logits: of the incoming samples.
+            y: their class indices.
+
+        Returns:
+            A tensor with one value.
+        """
         return cross_entropy(logits, y, among=torch.unique(y))

@@ -10,7 +10,12 @@ from holdfast.nets import Net
 
 @dataclass(frozen=True, kw_only=True)
 class ER(Method):
-    """Experience replay: the same cross-entropy on incoming and replayed samples."""
+    """Experience replay: the same cross-entropy on incoming and replayed samples.
+
+    Args:
+        head: `linear`, or `cosine`: logits are cosines divided by 0.1.
+        replay: how many samples are replayed in each step.
+    """
 
     def loss(self, net: Net, new: Batch, old: Batch | None = None) -> Tensor:
         incoming = cross_entropy(net(new.x), new.y)

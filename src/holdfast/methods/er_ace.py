@@ -14,7 +14,11 @@ from holdfast.nets import Net
 class ERACE(Method):
     """Incoming samples compete only with the classes of their own batch; replayed ones with all seen classes.
 
-    With `compete="batch+unseen"` also with the classes of a pre-sized head that have not appeared yet.
+    Args:
+        head: `linear`, or `cosine`: logits are cosines divided by 0.1.
+        replay: how many samples are replayed in each step.
+        compete: with which classes incoming samples compete: those of their own batch, or (`batch+unseen`) also
+            those of a head sized in advance that have not appeared yet.
     """
 
     head: Literal["linear", "cosine"] = "cosine"

@@ -23,6 +23,17 @@ class ERAML(Method):
 
     Each incoming sample (anchor) fetches one positive and one negative from the incoming batch and the memory. What
     others fetched counts for it, too, but not itself, unless `positives="released"`.
+
+    Args:
+        head: `linear`, or `cosine`: logits are cosines divided by 0.1.
+        replay: how many samples are replayed in each step.
+        metric: the loss of incoming samples, `supcon` or `triplet`; `loss` on the command line.
+        negatives: classes of the incoming batch, or (`all`) any other class.
+        fetch: from `anywhere`, or from memory only where the batch has no pair (`incoming-first`).
+        positives: `others`, or as in the code that was released with the paper.
+        temperature: of SupCon.
+        margin: of the triplet loss.
+        weight: of the loss of incoming samples; by default temperature / 0.07 for SupCon and 2 for the triplet loss.
     """
 
     head: Literal["linear", "cosine"] = "cosine"
@@ -60,8 +71,11 @@ class ERAML(Method):
         return (self.temperature / 0.07 if weight is None else weight) * loss
 
     def _pairs(self, new: Batch, memory: Memory, rng: np.random.Generator) -> Batch | None:
-        """The samples to forward beside the incoming ones, where among (incoming, those) each pair stands, and which
-        sample each positive and negative is: two that are forwarded may be the same."""
+        """Chooses the samples to forward beside the incoming ones.
+
+        Beside them is said where among (incoming, those) each pair stands, and which sample each positive and negative
+        is: two that are forwarded may be the same.
+        """
         y = new.y.cpu().numpy()
         positive, negative = (self._fetch(y, same, memory, rng) for same in (True, False))
         anchor = np.flatnonzero((positive >= 0) & (negative >= 0))
@@ -75,8 +89,10 @@ class ERAML(Method):
         return Batch(fetched.x, fetched.y, {name: torch.from_numpy(index) for name, index in where.items()})
 
     def _fetch(self, y: Indices, same: bool, memory: Memory, rng: np.random.Generator) -> Indices:
-        """For each anchor one other sample of its class, or not of its class, drawn uniformly: its row in the
-        incoming batch, or len(y) + its slot in memory, or -1 if there is none."""
+        """Draws for each anchor one other sample of its class, or not of its class, uniformly.
+
+        It is given by its row in the incoming batch, by len(y) + its slot in memory, or as -1 if there is none.
+        """
         present = np.unique(y)
         pools = [(np.flatnonzero(y == label), np.flatnonzero((y == label) == same)) for label in present]
         here = np.empty(len(y), np.int64)

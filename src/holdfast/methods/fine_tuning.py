@@ -14,7 +14,12 @@ from holdfast.nets import Net
 
 @dataclass(frozen=True, kw_only=True)
 class FineTuning(Method):
-    """Cross-entropy on the incoming batch, no memory: what forgetting costs."""
+    """Cross-entropy on the incoming batch, no memory: what forgetting costs.
+
+    Args:
+        head: `linear`, or `cosine`: logits are cosines divided by 0.1.
+        replay: without effect, as nothing is replayed.
+    """
 
     replay: Count = 0
 

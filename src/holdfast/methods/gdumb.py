@@ -21,10 +21,19 @@ from holdfast.nets import Net
 class GDumb(Method):
     """Keeps a class-balanced memory and learns nothing; when asked, trains a fresh net on the memory alone.
 
-    With `query="end"` it is asked only when the stream has ended, with `query="retrain"` at every evaluation.
+    Args:
+        head: `linear`, or `cosine`: logits are cosines divided by 0.1.
+        replay: without effect, as nothing is replayed.
+        query: trained when the stream has ended, or (`retrain`) at every evaluation.
+        rounds: passes over the memory.
+        batch: samples in each step of this training.
+        momentum: of this training.
+        weight_decay: of this training.
+        clip: the largest norm of a gradient in this training.
     """
 
     memory_class: ClassVar[type[Memory]] = ClassBalanced
+    trains_to_answer: ClassVar[bool] = True
 
     query: Literal["end", "retrain"] = "end"
     rounds: Count = 256  # passes over the memory

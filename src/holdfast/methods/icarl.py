@@ -18,7 +18,12 @@ from holdfast.nets import Net
 class ICaRL(Method):
     """Every class its own yes-or-no question; replayed samples keep the answers of the net at the last task switch.
 
-    Without `distil` they have their labels instead. Answers by the nearest class mean of the memory's features.
+    It answers by the nearest class mean of the memory's features.
+
+    Args:
+        head: `linear`, or `cosine`: logits are cosines divided by 0.1.
+        replay: how many samples are replayed in each step.
+        distil: if False, replayed samples have their labels instead.
     """
 
     needs_task_ids: ClassVar[bool] = True
@@ -39,6 +44,10 @@ class ICaRL(Method):
             answers = new.task.teacher(old.x).sigmoid()
         # Classes that the teacher does not know yet are not those of earlier samples.
         return loss + binary_cross_entropy(net(old.x), F.pad(answers, (0, net.seen - answers.shape[1])))
+
+    @property
+    def answers_from_memory(self) -> bool:
+        return True
 
     def predictor(self, net: Net, memory: Memory) -> Scores:
         return nearest_mean(net, memory)

@@ -13,14 +13,25 @@ from holdfast.nets import Net
 
 @dataclass(frozen=True, kw_only=True)
 class IID(FineTuning):
-    """The stream shuffled, one pass: what a stream without forgetting would give."""
+    """The stream shuffled, one pass: what a stream without forgetting would give.
+
+    Args:
+        head: `linear`, or `cosine`: logits are cosines divided by 0.1.
+        replay: without effect, as nothing is replayed.
+    """
 
     iid_batches: ClassVar[int] = 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class IIDOffline(IID):
-    """The stream shuffled, several passes: what the net can learn at all."""
+    """The stream shuffled, several passes: what the net can learn at all.
+
+    Args:
+        head: `linear`, or `cosine`: logits are cosines divided by 0.1.
+        replay: without effect, as nothing is replayed.
+        passes: how many.
+    """
 
     passes: AtLeastOne = 5
 
@@ -31,7 +42,12 @@ class IIDOffline(IID):
 
 @dataclass(frozen=True, kw_only=True)
 class IIDPlusPlus(FineTuning):
-    """The stream shuffled, two of its batches a step: the compute of replay without forgetting."""
+    """The stream shuffled, two of its batches per step: the compute of replay without forgetting.
+
+    Args:
+        head: `linear`, or `cosine`: logits are cosines divided by 0.1.
+        replay: without effect, as nothing is replayed.
+    """
 
     iid_batches: ClassVar[int] = 2
 

@@ -18,7 +18,12 @@ from holdfast.nets import Net
 class MIR(Method):
     """Maximally interfered retrieval: replays what the incoming batch alone would harm most.
 
-    Of `candidates` random samples the `replay` whose loss would rise most by an SGD step on the incoming loss.
+    These are the samples whose loss would rise most by an SGD step on the incoming loss.
+
+    Args:
+        head: `linear`, or `cosine`: logits are cosines divided by 0.1.
+        replay: how many samples are replayed in each step.
+        candidates: how many random samples they are chosen from.
     """
 
     needs_task_ids: ClassVar[bool] = True

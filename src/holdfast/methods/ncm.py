@@ -9,7 +9,12 @@ from holdfast.nets.statistics import MeansHead
 
 @dataclass(frozen=True, kw_only=True)
 class NCM(RunningStatistics):
-    """Answers the class whose mean is nearest. The means of the features are all it learns; the encoder stays."""
+    """Answers the class whose mean is nearest. The means of the features are all it learns; the encoder stays.
+
+    Args:
+        head: `means`.
+        replay: nothing is replayed: 0.
+    """
 
     head: Literal["means"] = "means"  # type: ignore[assignment]
 

@@ -19,7 +19,13 @@ from holdfast.nets import Net
 class SCR(Method):
     """Supervised contrastive replay: samples of a class, incoming or replayed, are drawn together in a projection.
 
-    Answers by the nearest class mean of the memory's features, before the projection.
+    It answers by the nearest class mean of the memory's features, before the projection.
+
+    Args:
+        head: `projection`.
+        replay: how many samples are replayed in each step.
+        temperature: of SupCon.
+        views: how often each sample is looked at; the second view differs only with augmentation on.
     """
 
     head: Literal["projection"] = "projection"  # type: ignore[assignment]
@@ -40,6 +46,10 @@ class SCR(Method):
         points = torch.cat([net(batch.x) for batch in batches])
         y = torch.cat([batch.y for batch in batches])
         return supcon(points, y, points, y, self.temperature, without=torch.eye(len(y), dtype=torch.bool))
+
+    @property
+    def answers_from_memory(self) -> bool:
+        return True
 
     def predictor(self, net: Net, memory: Memory) -> Scores:
         return nearest_mean(net, memory)

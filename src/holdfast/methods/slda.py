@@ -12,7 +12,10 @@ from holdfast.nets.statistics import SHRINKAGE, LDAHead
 class SLDA(RunningStatistics):
     """Streaming linear discriminant analysis: class means, and one covariance within classes, of the features.
 
-    `shrinkage`: the share of the covariance that is replaced by a multiple of the identity with the same trace.
+    Args:
+        head: `lda`.
+        replay: nothing is replayed: 0.
+        shrinkage: the share of the covariance that is replaced by a multiple of the identity with the same trace.
     """
 
     head: Literal["lda"] = "lda"  # type: ignore[assignment]

@@ -16,8 +16,12 @@ from holdfast.nets import Net
 class SSIL(Method):
     """Separated softmax: incoming samples compete among the present task's classes, replayed among the earlier ones.
 
-    With `distil` the net also keeps, task by task, the answers of the net at the last task switch: those on replayed
-    samples, or on incoming ones as well.
+    Args:
+        head: `linear`, or `cosine`: logits are cosines divided by 0.1.
+        replay: how many samples are replayed in each step.
+        distil: the net also keeps, task by task, the answers of the net at the last task switch, on replayed samples
+            (`rehearsal`) or on incoming ones as well.
+        temperature: of distillation.
     """
 
     needs_task_ids: ClassVar[bool] = True

@@ -37,7 +37,19 @@ class Block(nn.Module):
 
 
 def slim_resnet18(shape: tuple[int, ...] = (3, 32, 32), seed: int = 0, width: int = 20) -> nn.Sequential:
-    """The reduced ResNet-18 of the paper: 160 features at 32×32, 640 at 84×84."""
+    """The reduced ResNet-18 of the paper: 160 features at 32×32, 640 at 84×84.
+
+    Args:
+        shape: of one sample.
+        seed: decides the first weights.
+        width: channels of the first stage.
+
+    Returns:
+        A module from samples to features.
+
+    Raises:
+        InputError: if samples of this shape are not images of at least 32×32.
+    """
     shape, seed, width = _plain(shape, seed, width)
     if len(shape) != 3 or min(shape[1:]) < 32:
         raise InputError(f"slim_resnet18 takes images of 32×32 or more, not samples of shape {shape}")
@@ -54,7 +66,19 @@ def slim_resnet18(shape: tuple[int, ...] = (3, 32, 32), seed: int = 0, width: in
 
 
 def small_cnn(shape: tuple[int, ...] = (1, 28, 28), seed: int = 0, width: int = 32) -> nn.Sequential:
-    """Three convolutions for small images: 1024 features at 28×28."""
+    """Three convolutions for small images: 1024 features at 28×28.
+
+    Args:
+        shape: of one sample.
+        seed: decides the first weights.
+        width: channels of the first convolution.
+
+    Returns:
+        A module from samples to features.
+
+    Raises:
+        InputError: if samples of this shape are not images of at least 8×8.
+    """
     shape, seed, width = _plain(shape, seed, width)
     if len(shape) != 3 or min(shape[1:]) < 8:
         raise InputError(f"small_cnn takes images of 8×8 or more, not samples of shape {shape}")
@@ -69,7 +93,16 @@ def small_cnn(shape: tuple[int, ...] = (1, 28, 28), seed: int = 0, width: int = 
 
 
 def mlp(shape: tuple[int, ...], seed: int = 0, width: int = 128) -> nn.Sequential:
-    """Two hidden layers for vectors (anything else is flattened)."""
+    """Two hidden layers for vectors; anything else is flattened.
+
+    Args:
+        shape: of one sample.
+        seed: decides the first weights.
+        width: of the hidden layers.
+
+    Returns:
+        A module from samples to features.
+    """
     shape, seed, width = _plain(shape, seed, width)
     with torch_seeded(seed, "net"):
         net = nn.Sequential(
@@ -79,7 +112,14 @@ def mlp(shape: tuple[int, ...], seed: int = 0, width: int = 128) -> nn.Sequentia
 
 
 class Frozen(nn.Module):
-    """An encoder that stays as it is, without gradient, statistics or dropout: only the head on top of it learns."""
+    """An encoder that stays as it is, without gradient, statistics or dropout: only the head on top of it learns.
+
+    Args:
+        module: the encoder.
+
+    Raises:
+        InputError: if it is not a module.
+    """
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
@@ -168,7 +208,14 @@ def default_net(shape: tuple[int, ...]) -> str:
 
 
 def raw(shape: tuple[int, ...]) -> nn.Sequential:
-    """No encoder: the features are the samples themselves, flattened."""
+    """Makes no encoder: the features are the samples themselves, flattened.
+
+    Args:
+        shape: the shape of one sample.
+
+    Returns:
+        A module without parameters.
+    """
     return _with_recipe(nn.Sequential(nn.Flatten()), "raw", as_shape(shape), 0, 0)
 
 

@@ -128,24 +128,33 @@ def pretrained(
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
 ) -> PretrainedEncoder:
-    """An encoder that was trained elsewhere, for `Learner` and `open`.
-
-    `encoder`: "timm:NAME" or "torchvision:NAME" for a model of that package, which has to be installed,
-    "file.py:factory" for what a function in a file of yours returns, or a module. Options may also follow the name,
-    as on the command line: "timm:resnet18,size=96".
-
-    `frozen`: True if only the head on top of it is to learn; the learner then computes the features of a sample once,
-    and holds these instead of the sample. "but-last" if its last block is to learn too, False if all of it is.
-    `weights`: a safetensors file, where those that the package downloads are not wanted. Images are resized to `size`
-    and normalised by `mean` and `std` (black is 0 and white is 1), which timm and torchvision know by themselves.
+    """Makes an encoder that was trained elsewhere, for `Learner` and `open`.
 
     A learner is saved with the name of its encoder. Whoever loads it passes the encoder again, or has made one of
     this name before in the same process: reading a file imports nothing.
 
-    >>> import torch, holdfast
-    >>> module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 4))
-    >>> encoder = holdfast.pretrained(module)
-    >>> learner = holdfast.Learner(encoder, holdfast.ERACE(), memory=100)
+    Args:
+        encoder: "timm:NAME" or "torchvision:NAME" for a model of that package, which has to be installed,
+            "file.py:factory" for what a function in a file of yours returns, or a module. Options may also follow the
+            name, as on the command line: "timm:resnet18,size=96".
+        frozen: True if only the head on top of it is to learn; the learner then computes the features of a sample once,
+            and holds these instead of the sample. "but-last" if its last block is to learn too, False if all of it is.
+        weights: a safetensors file, where those that the package downloads are not wanted.
+        size: images are resized to so many pixels; timm and torchvision know it by themselves.
+        mean: images are normalised by it, where black is 0 and white is 1; timm and torchvision know it.
+        std: likewise.
+
+    Returns:
+        The encoder.
+
+    Raises:
+        InputError: if an argument is wrong, or the package that has the model is not installed.
+
+    Examples:
+        >>> import torch, holdfast
+        >>> module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 4))
+        >>> encoder = holdfast.pretrained(module)
+        >>> learner = holdfast.Learner(encoder, holdfast.ERACE(), memory=100)
     """
     if not isinstance(encoder, str):
         if not isinstance(encoder, nn.Module):
@@ -193,6 +202,7 @@ def is_pretrained(net: str) -> bool:
 
 
 def parse(text: str, **more: Any) -> Name:
+    """Takes apart what `holdfast run --net` is given."""
     source, *items = text.split(",")
     options: dict[str, Any] = {}
     for item in items:

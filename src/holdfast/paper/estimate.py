@@ -81,10 +81,7 @@ class Estimates:
 def _update_of(spec: RunSpec) -> Hashable:
     """What decides how long an update takes. Where answers come from the memory, its size does, too."""
     stream, method = parse(spec.stream), methods.make(spec.method, spec.options)
-    answers_from_memory = (
-        type(method).predictor is not methods.Method.predictor
-        or type(method).answering_net is not methods.Method.answering_net
-    )
+    answers_from_memory = method.answers_from_memory or method.trains_to_answer
     shape, classes = _datasets().get(stream.kind, (spec.stream, 0))
     return (
         (shape, stream.options.get("rehearsal"), stream.options.get("batch")),
@@ -101,12 +98,16 @@ def _datasets() -> dict[str, tuple[Hashable, int]]:
 
 
 def seconds(planned: Plan) -> float:
-    """Of one run."""
+    """Of one run. A net that is trained to answer is trained for one round, which counts as many times as there are."""
+    method, rounds = planned.method, 1
+    if isinstance(method, GDumb):
+        once, rounds = replace(method, rounds=1), method.rounds
+        planned = replace(planned, method=once, start=once if planned.start is method else planned.start)
     run = Run(planned)
     first, *later = pairwise([0, *sorted(run.stream.task_ends)])
     total = first[1] * _seconds_of_an_update(run, *first)
     _fill_memory(run, updates=first[1])
-    total += _seconds_of_answers(run) + _seconds_of_probes(run)
+    total += _seconds_of_answers(run, rounds) + _seconds_of_probes(planned)
     if later:
         timed = [_seconds_of_an_update(run, *task) for task in (later[0], later[-1])]
         total += (len(run.stream) - first[1]) * sum(timed) / len(timed)
@@ -115,16 +116,17 @@ def seconds(planned: Plan) -> float:
 
 def _seconds_of_an_update(run: Run, start: int, end: int) -> float:
     """Of a task. Methods that are told the task replay nothing in the first, and a stream may let replay grow."""
-    run.learner.step = start
     updates = min(UPDATES_TO_TIME, end - start)
-    for _ in range(updates if end - start >= 2 * updates else 0):
-        _update(run)
-    return sum(_timed(partial(_update, run)) for _ in range(updates)) / updates
+    untimed = updates if end - start >= 2 * updates else 0
+    for number in range(start, start + untimed):
+        _update(run, number)
+    timed = range(start + untimed, start + untimed + updates)
+    return sum(_timed(partial(_update, run, number)) for number in timed) / updates
 
 
-def _update(run: Run) -> None:
+def _update(run: Run, number: int) -> None:
     learner = run.learner
-    x, y, task = run.stream.batch(learner.step)
+    x, y, task = run.stream.batch(number)
     run.plan.enter(task, learner, run.stream)
     learner.observe(x, y, task=task)
 
@@ -137,22 +139,22 @@ def _fill_memory(run: Run, updates: int) -> None:
         learner.remember(run.stream.dataset.train_x[held], run.stream.dataset.train_y[held])
 
 
-def _seconds_of_answers(run: Run) -> float:
+def _seconds_of_answers(run: Run, rounds: int) -> float:
     """Getting ready to answer, which may mean class means or a net trained on the memory, and the test samples."""
-    learner, evaluator, passes = run.learner, run.evaluator, 1
-    method = learner.method
-    if isinstance(method, GDumb):
-        learner.method, passes = replace(method, rounds=1), method.rounds
-    asked = sum(map(evaluator.due, range(1, len(run.stream) + 1))) if method.anytime else 1
+    learner, evaluator = run.learner, run.evaluator
+    asked = sum(map(evaluator.due, range(1, len(run.stream) + 1))) if learner.method.anytime else 1
     getting_ready = _timed(partial(evaluator.scores, learner))
-    learner.method = method
-    return asked * passes * getting_ready + evaluator.seconds(learner)
+    return asked * rounds * getting_ready + evaluator.seconds(learner)
 
 
-def _seconds_of_probes(run: Run) -> float:
-    if not run.plan.spec.probe:
+def _seconds_of_probes(planned: Plan) -> float:
+    """Of a learner that has its memory full, and its whole stream before it."""
+    if not planned.spec.probe:
         return 0.0
-    run.learner.step = 0
+    run = Run(planned)
+    if len(run.stream) > 1:
+        _update(run, 0)
+    _fill_memory(run, updates=min(run.stream.task_ends))
     looks = sum(run.looks_at(step) for step in range(1, len(run.stream) + 1))
     return looks * (_timed(run.look_ahead) + _timed(partial(run.look_back, due=True)))
 

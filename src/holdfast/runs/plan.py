@@ -15,7 +15,7 @@ from holdfast import methods
 from holdfast.arguments import bytes_of
 from holdfast.augment import crop_and_flip
 from holdfast.errors import InputError, UnknownName
-from holdfast.learner import Learner, answers, state
+from holdfast.learner import Learner, state
 from holdfast.measure.evaluate import Evaluator, Schedule
 from holdfast.measure.precision import Name
 from holdfast.measure.probes import PROBES
@@ -172,7 +172,7 @@ def _check_averaged(spec: RunSpec, *methods: Method) -> None:
     for method in methods:
         if not method.learns_by_gradient:
             raise InputError(f"--average {spec.average:g}: {type(method).__name__} answers from averages already")
-        if answers.trains(method):
+        if method.trains_to_answer:
             name = type(method).__name__
             raise InputError(f"--average {spec.average:g}: {name} makes the net that answers when asked")
 

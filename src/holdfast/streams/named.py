@@ -88,31 +88,23 @@ def source(text: str, root: Path) -> Source:
 def ordered(dataset: Dataset, **options: str | float) -> Source:
     """A dataset of one's own as a stream, for `holdfast.run(stream=...)`.
 
-    Parameters
-    ----------
-    dataset
-        The samples, as `holdfast.from_arrays` makes one.
-    options
-        What a stream's name may say after a colon on the command line: tasks (default: two classes each), batch (10),
-        order ("split", "iid", "blurry" or "given"), distinct, share, rehearsal, first, holdout.
+    Args:
+        dataset: the samples, as `holdfast.from_arrays` makes one.
+        options: what a stream's name may say after a colon on the command line: tasks (default: two classes each),
+            batch (10), order ("split", "iid", "blurry" or "given"), distinct, share, rehearsal, first, holdout.
 
-    Returns
-    -------
-    Source
+    Returns:
         The dataset and its order.
 
-    Raises
-    ------
-    InputError
-        If an option is unknown or does not suit the dataset.
+    Raises:
+        InputError: if an option is unknown or does not suit the dataset.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> x, y = np.random.default_rng(0).normal(size=(40, 8)).astype("float32"), np.arange(40) % 4
-    >>> from holdfast import from_arrays
-    >>> ordered(from_arrays(x, y, x, y), tasks=2).options
-    {'order': 'split', 'batch': 10, 'tasks': 2}
+    Examples:
+        >>> import numpy as np
+        >>> x, y = np.random.default_rng(0).normal(size=(40, 8)).astype("float32"), np.arange(40) % 4
+        >>> from holdfast import from_arrays
+        >>> ordered(from_arrays(x, y, x, y), tasks=2).options
+        {'order': 'split', 'batch': 10, 'tasks': 2}
     """
     given = dict(_option(dataset.name, f"{key}={value}") for key, value in options.items())
     if "size" in given:
