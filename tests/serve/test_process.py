@@ -1,0 +1,79 @@
+"""`holdfast serve` as a process: it starts, says where it is, stops when it is told to, and refuses what is unsafe."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+import holdfast
+from holdfast.commands.main import main
+from tests.serve.process import TINY, started
+from tests.serve.served import X, Y
+
+
+def test_it_serves_a_folder_and_stops_cleanly(tmp_path: Path) -> None:
+    with started(tmp_path / "w", tmp_path / "log", *TINY) as process:
+        with httpx.Client(base_url=process.address) as client:
+            headers = {"Idempotency-Key": "k", "X-Request-ID": "mine-1"}
+            response = client.post("/v1/learn", json={"arrays": X, "labels": Y}, headers=headers)
+            assert response.json()["step"] == 1 and response.headers["x-request-id"] == "mine-1"
+            assert "server" not in response.headers
+            start = time.monotonic()
+            assert process.end() == 0  # although a connection is open
+        assert time.monotonic() - start < 5
+    lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
+    (line,) = [line for line in lines if line.get("request_id") == "mine-1"]
+    assert line["path"] == "/v1/learn" and line["status"] == 200 and line["role"] == "administer"
+    found = holdfast.verify(tmp_path / "w")
+    assert found.ok and found.step == 1 and not found.notes  # sealed: nothing to recover
+    with started(tmp_path / "w", tmp_path / "log", *TINY) as process, httpx.Client(base_url=process.address) as client:
+        again = client.post("/v1/learn", json={"arrays": X, "labels": Y}, headers={"Idempotency-Key": "k"})
+        assert again.json() == {"step": 1, "samples": 4, "repeated": True}
+
+
+def test_without_a_folder_it_is_a_demonstration(tmp_path: Path) -> None:
+    with started(None, tmp_path / "log") as process:
+        assert httpx.get(f"{process.address}/v1/state").json()["shape"] == [3, 32, 32]
+        assert process.end() == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--host", "0.0.0.0"], "--token-file FILE, or --insecure"),
+        (["--host", "::"], "--token-file FILE, or --insecure"),
+        (["--token-file", "none"], "cannot be read"),
+        (["--tls-cert", "none"], "go together"),
+        (["--tls-cert", "none", "--tls-key", "none"], "cannot be used"),
+        (["--max-classes", "0"], "--max-classes"),
+        (["--timeout", "nan"], "--timeout"),
+        (["--net", "resnet"], "did you mean"),
+        (["--method", "icarl"], "needs to know where tasks end"),
+        (["--port", "99999"], "cannot listen"),
+        (["--keep", "-1"], "keep"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(
+    tmp_path: Path, options: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["serve", str(tmp_path / "w"), "--port", "0", *options]) == 2
+    error = capsys.readouterr().err
+    assert said in error and error.count("\n") == 1
+    assert not (tmp_path / "w").exists()
+
+
+def test_other_settings_than_the_learner_has_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    holdfast.open(tmp_path / "w", holdfast.mlp((4,)), holdfast.ERACE(), memory=50).close()
+    for options in (["--memory", "60"], ["--shape", "5"], ["--method", "er"], ["--lr", "0.5"]):
+        assert main(["serve", str(tmp_path / "w"), "--port", "0", *options]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_it_says_which_packages_it_needs(tmp_path: Path) -> None:
+    program = "import sys; sys.modules['uvicorn'] = None; from holdfast.commands.main import main; main(['serve'])"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert ended.stderr == "holdfast: holdfast serve needs more packages: pip install 'holdfast[serve]'\n"
