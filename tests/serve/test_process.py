@@ -1,12 +1,15 @@
 """`holdfast serve` as a process: it starts, says where it is, stops when it is told to, and refuses what is unsafe."""
 
 import json
+import shutil
+import ssl
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import httpx
+import numpy as np
 import pytest
 
 import holdfast
@@ -33,6 +36,60 @@ def test_it_serves_a_folder_and_stops_cleanly(tmp_path: Path) -> None:
     with started(tmp_path / "w", tmp_path / "log", *TINY) as process, httpx.Client(base_url=process.address) as client:
         again = client.post("/v1/learn", json={"arrays": X, "labels": Y}, headers={"Idempotency-Key": "k"})
         assert again.json() == {"step": 1, "samples": 4, "repeated": True}
+
+
+@pytest.mark.filterwarnings("ignore")  # of gevent
+def test_clients_of_triton_work_unchanged(tmp_path: Path) -> None:
+    from tritonclient.http import InferenceServerClient, InferInput, InferRequestedOutput
+    from tritonclient.utils import InferenceServerException
+
+    with started(tmp_path / "w", tmp_path / "log", *TINY) as process:
+        httpx.post(f"{process.address}/v1/learn", json={"arrays": X, "labels": Y}).raise_for_status()
+        predicted = httpx.post(f"{process.address}/v1/predict", json={"arrays": X}).json()
+        answers = [str(each["label"]) for each in predicted["answers"]]
+        with InferenceServerClient(process.address.removeprefix("http://")) as client:
+            assert client.is_server_live() and client.is_server_ready() and client.is_model_ready("holdfast")
+            assert client.get_server_metadata()["name"] == "holdfast"
+            assert client.get_model_metadata("holdfast")["versions"] == ["1"]
+            found = []
+            for binary in (False, True):
+                given = InferInput("x", [4, 4], "FP32")
+                given.set_data_from_numpy(np.array(X, np.float32), binary_data=binary)
+                names = ("label", "probability", "similarity")
+                wanted = [InferRequestedOutput(name, binary_data=binary) for name in names]
+                for outputs in (wanted, None):  # nothing said: all of them, in binary
+                    answer = client.infer("holdfast", [given], outputs=outputs)
+                    found.append([answer.as_numpy(name) for name in names])
+                    assert answer.get_response()["model_version"] == "1"
+            for labels, probabilities, similarities in found:
+                assert [y.decode() if isinstance(y, bytes) else y for y in labels] == answers
+                np.testing.assert_allclose(probabilities.sum(1), 1, rtol=1e-5)
+                np.testing.assert_allclose(probabilities, found[0][1], rtol=1e-5)
+                assert similarities.shape == (4,)
+            with pytest.raises(InferenceServerException, match="there is one model, holdfast"):
+                client.infer("other", [given])
+
+
+def test_tls_and_tokens(tmp_path: Path) -> None:
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost"]
+    made += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl makes the certificate")
+    subprocess.run(made, check=True, capture_output=True)
+    (tmp_path / "tokens").write_text("answer abcdefghijklmnop\n")
+    safe = ["--tls-cert", str(certificate), "--tls-key", str(key), "--token-file", str(tmp_path / "tokens")]
+    with started(tmp_path / "w", tmp_path / "log", *TINY, *safe, "--host", "0.0.0.0") as process:
+        assert process.address.startswith("https://")
+        with httpx.Client(
+            base_url=process.address.replace("0.0.0.0", "127.0.0.1"),
+            verify=ssl.create_default_context(cafile=str(certificate)),
+        ) as client:
+            assert client.get("/v1/state").status_code == 401
+            client.headers["Authorization"] = "Bearer abcdefghijklmnop"
+            assert client.get("/v1/state").status_code == 200
+            assert client.post("/v1/learn", json={"arrays": X, "labels": Y}).status_code == 403
+    assert "abcdefghijklmnop" not in (tmp_path / "log").read_text()
 
 
 def test_without_a_folder_it_is_a_demonstration(tmp_path: Path) -> None:
