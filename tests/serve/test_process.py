@@ -17,6 +17,8 @@ from holdfast.commands.main import main
 from tests.serve.process import TINY, started
 from tests.serve.served import X, Y
 
+pytestmark = pytest.mark.slow
+
 
 def test_it_serves_a_folder_and_stops_cleanly(tmp_path: Path) -> None:
     with started(tmp_path / "w", tmp_path / "log", *TINY) as process:
@@ -94,8 +96,15 @@ def test_tls_and_tokens(tmp_path: Path) -> None:
 
 def test_without_a_folder_it_is_a_demonstration(tmp_path: Path) -> None:
     with started(None, tmp_path / "log") as process:
-        assert httpx.get(f"{process.address}/v1/state").json()["shape"] == [3, 32, 32]
+        with httpx.Client(base_url=process.address) as client:
+            assert client.get("/v1/state").json()["shape"] == [1, 28, 28]
+            while client.get("/v1/state").json()["step"] < 3:
+                time.sleep(0.1)
+            known = {each["label"] for each in client.get("/v1/classes").json()}
+            assert known == {"Trouser", "T-shirt/top"}
         assert process.end() == 0
+    with started(None, tmp_path / "log", *TINY) as process:
+        assert httpx.get(f"{process.address}/v1/state").json()["shape"] == [4]
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,11 @@ MIB = 2**20
 def describe(serve: argparse.ArgumentParser) -> None:
     serve.set_defaults(command=main)
     serve.add_argument(
-        "folder", nargs="?", type=folder, metavar="FOLDER", help="as given to holdfast.open; none: a demonstration"
+        "folder",
+        nargs="?",
+        type=folder,
+        metavar="FOLDER",
+        help="as given to holdfast.open; none: a demonstration",
     )
     new = serve.add_argument_group("of a new learner; one that is there has to fit").add_argument
     new("--net", metavar="NAME", help="slim-resnet18, small-cnn or mlp (default: what suits the samples)")
@@ -70,19 +74,25 @@ def main(options: argparse.Namespace) -> int:
         import uvicorn  # noqa: F401
 
         from holdfast.serve.app import make_app
+        from holdfast.serve.demonstration import SHAPE, demonstrate
         from holdfast.serve.service import Service
     except ImportError:
         raise InputError("holdfast serve needs more packages: pip install 'holdfast[serve]'") from None
 
     tokens, limits = _tokens(options), _limits(options)
     _check_tls(options)
+    is_shown = options.folder is None and not (options.net or options.shape)
+    options.shape = SHAPE if is_shown else options.shape
     with ExitStack() as stack:
         where = options.folder or Path(stack.enter_context(tempfile.TemporaryDirectory())) / "learner"
         listening = stack.enter_context(closing(_socket(options.host, options.port)))
         service = Service(where, lambda: _opened(where, options), limits, options.name)
         try:
-            print(f"holdfast: {_address(options, listening)} serves the learner in {where}", flush=True)
-            _serve(make_app(service, tokens, any_host=options.insecure), service, listening, options)
+            what = "a demonstration, which is gone when it stops" if is_shown else f"the learner in {where}"
+            print(f"holdfast: {_address(options, listening)} serves {what}", flush=True)
+            beside = demonstrate if is_shown else None
+            app = make_app(service, tokens, any_host=options.insecure, beside=beside)
+            _serve(app, service, listening, options)
         except KeyboardInterrupt:  # raised again by uvicorn when all is closed
             pass
         finally:

@@ -1,7 +1,7 @@
 """The service as an ASGI application."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -23,12 +23,24 @@ from holdfast.serve.service import Service
 TITLE = "A learner that answers and learns"
 
 
-def make_app(service: Service, tokens: Tokens | None = None, *, any_host: bool = False) -> FastAPI:
-    """Closes the service when it ends. `any_host`: without tokens, answer to other names than localhost, too."""
+def make_app(
+    service: Service,
+    tokens: Tokens | None = None,
+    *,
+    any_host: bool = False,
+    beside: Callable[[Service], Coroutine[Any, Any, None]] | None = None,
+) -> FastAPI:
+    """Closes the service when it ends.
+
+    `any_host`: without tokens, answer to other names than localhost, too. `beside`: what goes on beside requests.
+    """
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        task = None if beside is None else asyncio.create_task(beside(service))
         yield
+        if task is not None:
+            task.cancel()
         await asyncio.to_thread(service.close)
 
     figures = Metrics(service)
