@@ -11,6 +11,7 @@ from holdfast import errors
 if TYPE_CHECKING:
     from holdfast.augment import crop_and_flip
     from holdfast.batch import Batch, Task
+    from holdfast.client import Client
     from holdfast.datasets import Dataset, from_arrays
     from holdfast.durable import DurableLearner, open
     from holdfast.durable.backups import backup
@@ -85,6 +86,7 @@ __all__ = [
     "BatchError",
     "CheckpointError",
     "ClassBalanced",
+    "Client",
     "Codec",
     "DERPlusPlus",
     "DERPlusPlusACE",
@@ -148,6 +150,7 @@ _MODULES = {
     "augment": ("crop_and_flip",),
     "durable.backups": ("backup",),
     "batch": ("Batch", "Task"),
+    "client": ("Client",),
     "memory.codecs": ("Codec",),
     "learner.memory_contents": ("memory_summary", "export_memory", "memory_gallery", "import_memory"),
     "durable": ("DurableLearner", "open"),

@@ -12,6 +12,7 @@
     ├── DataError         a dataset is missing, incomplete or damaged
     ├── InUse             another process is at work on the same thing
     ├── WriteError        a file cannot be written; the one before it is still there; also an OSError
+    ├── ServiceError      a service that cannot be reached or does not do what it was asked; its status, if it has one
     ├── StoreError        a file of runs is damaged, something else, or cannot be read or written
     └── CheckpointError   a file of a learner is missing, damaged or does not fit
 
@@ -87,6 +88,12 @@ class InUse(HoldfastError):
 
 class WriteError(HoldfastError, OSError):
     """A file cannot be written. The one before it is still there."""
+
+
+class ServiceError(HoldfastError):
+    def __init__(self, why: str, status: int | None = None) -> None:
+        super().__init__(why)
+        self.status = status
 
 
 class StoreError(HoldfastError):

@@ -42,6 +42,7 @@ COMMANDS = {
     "frontier": "accuracy against bytes and multiply-adds, of runs that were made",
     "runs": "list, show, export and remove runs that were made",
     "learner": "look after a learner that lives in a folder",
+    "serve": "a learner in a folder over HTTP: answers, learning, metrics",
     "data": "list, get and verify datasets",
     "completion": "a script for your shell that completes commands and options",
     "doctor": "what works on this machine and how fast, for bug reports",

@@ -29,10 +29,10 @@ def _reading(choice: Choice) -> dict[str, Any]:
         return {"action": "store_true"}
     if isinstance(choice.usual, list):
         return {"action": "append", "metavar": choice.metavar}
-    return {"type": choice.kinds[0] if len(choice.kinds) == 1 else _number_or_text, "metavar": choice.metavar}
+    return {"type": choice.kinds[0] if len(choice.kinds) == 1 else number_or_text, "metavar": choice.metavar}
 
 
-def _number_or_text(text: str) -> int | str:
+def number_or_text(text: str) -> int | str:
     try:
         return int(text)
     except ValueError:

@@ -152,14 +152,17 @@ class DurableLearner(Learner):
     _read_from: Path | None = None  # the folder, if it was opened to be read only
     _keep = 0  # how many whole copies stay
 
-    def checkpoint(self) -> None:
+    def checkpoint(self, *, spare: int | None = None) -> None:
         """Writes the learner as a whole; the log of changes starts anew.
+
+        Parameters:
+            spare: the step of a kept checkpoint that stays, although it would be the next to go.
 
         Raises:
             WriteError: if it cannot be written; what was there before still is.
         """
         if self._folder is not None:
-            self.at_rest(partial(self._write, self._folder))
+            self.at_rest(partial(self._write, self._folder, spare))
 
     def close(self) -> None:
         """Lets other processes have the folder. Questions are still answered, but no change is accepted any more.
@@ -280,10 +283,10 @@ class DurableLearner(Learner):
         self._written_at = self.step
         return self._with_conditions(**manifest)
 
-    def _write(self, folder: Folder) -> None:
+    def _write(self, folder: Folder, spare: int | None = None) -> None:
         folder.checkpoint(self._in_folder)
         if self._keep:
-            history.keep(folder.path, self.step, folder.learner_file.read_bytes(), self._keep)
+            history.keep(folder.path, self.step, folder.learner_file.read_bytes(), self._keep, spare)
 
     def _with_conditions(self, **manifest: Any) -> bytes:
         where = {"conditions": self._conditions(), "holdfast": __version__}

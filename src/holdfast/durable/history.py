@@ -79,12 +79,14 @@ def roll_back(folder: str | Path, step: int) -> None:
         lock.release()
 
 
-def keep(folder: Path, step: int, content: bytes, most: int) -> None:
-    """Best effort: what has just been written is safe without it."""
+def keep(folder: Path, step: int, content: bytes, most: int, spare: int | None = None) -> None:
+    """Best effort: what has just been written is safe without it. `spare`: a step that stays, however old it is."""
     with suppress(WriteError):
         files.make_folder(folder / KEPT)
         files.write(folder / KEPT / str(step), content)
         for each in kept(folder)[most:]:
+            if each.step == spare:
+                continue
             files.remove(folder / KEPT / str(each.step))
 
 

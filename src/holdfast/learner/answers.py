@@ -31,10 +31,11 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """Of one whole step: the probability of each class, a row a sample, and how similar the most similar one is."""
+    """Of one whole step: the best label, the probability of each class, a row a sample, and how similar the best is."""
 
     step: int
     classes: list[Hashable]
+    labels: list[Hashable]
     probabilities: NDArray[np.float32]
     similarities: NDArray[np.float32] | None  # only a cosine head tells
 
@@ -47,6 +48,7 @@ def answers(learner: Learner, x: Samples) -> Answers:
     return Answers(
         step,
         [labels[index] for index in known],
+        [labels[index] for index in found.argmax(1).tolist()],
         found[:, known].softmax(1).float().numpy(),
         None if cosine is None else cosine.float().numpy(),
     )

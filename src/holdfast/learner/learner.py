@@ -202,10 +202,10 @@ class Learner:
         if len(samples) == 0:
             raise BatchError("x is empty; a question needs at least one sample")
         try:
-            now = self.predict(samples if self.frozen_encoder is None else Features(samples))
+            now = answers.answers(self, samples if self.frozen_encoder is None else Features(samples))
         except NothingLearned:
-            now = [None] * len(samples)
-        return Ticket(self._take(Asked(samples)), now)
+            return Ticket(self._take(Asked(samples)), [None] * len(samples))
+        return Ticket(self._take(Asked(samples)), now.labels, now)
 
     def tell(self, ticket: Ticket | int, y: object, *, task: int | None = None, key: str | None = None) -> None:
         """Learns the samples of a question, whose labels have come, and closes it.

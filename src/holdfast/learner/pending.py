@@ -5,6 +5,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 
@@ -13,6 +14,9 @@ from holdfast.errors import InputError, TicketError
 from holdfast.memory.class_index import Journal
 from holdfast.samples import Equal, equal_to_any, is_number
 
+if TYPE_CHECKING:
+    from holdfast.learner.answers import Answers
+
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
@@ -20,6 +24,7 @@ class Ticket:
 
     number: int
     answers: list[Hashable]  # the label predicted for each sample; None while nothing has been learned
+    details: "Answers | None" = None  # their probabilities, and the step that they are of
 
 
 class Pending:

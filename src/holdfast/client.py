@@ -1,0 +1,256 @@
+"""A learner behind `holdfast serve`, with the learner's own method names."""
+
+import json
+import random
+import time
+import uuid
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from holdfast.errors import InputError, NothingLearned, ServiceError, TicketError
+
+try:
+    import httpx
+except ImportError:
+    raise ServiceError("holdfast.Client needs one more package: pip install 'holdfast[client]'") from None
+
+Samples = ArrayLike | Sequence[bytes | Path]
+Labels = Sequence[Hashable] | NDArray[Any]
+Label = str | int
+HEADER = "Inference-Header-Content-Length"
+LONGEST_PAUSE = 5.0  # seconds between two tries
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Stands for the samples of one question until their labels are told. Its number alone will do as well."""
+
+    number: int
+    answers: list[Label | None]
+    step: int
+
+
+class Client:
+    """Asks and teaches the learner that `holdfast serve` has at `address`.
+
+    Samples are an array, or a list of pictures: paths or contents of PNG, JPEG or WebP files. `token`: of the file
+    that the service was started with. `name`: as its `--name`. A request that gets no answer, or is told to come again
+    later, is sent again, up to `retries` times; what it would change is changed once all the same.
+
+    Mistakes in what is sent raise what the learner would raise, `InputError` or `NothingLearned`; whatever else goes
+    wrong is a `ServiceError`.
+    """
+
+    def __init__(
+        self,
+        address: str = "http://127.0.0.1:8080",
+        *,
+        token: str | None = None,
+        name: str = "holdfast",
+        timeout: float = 30.0,
+        retries: int = 5,
+        verify: Any = True,
+    ) -> None:
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self._http = httpx.Client(base_url=address, headers=headers, timeout=timeout, verify=verify)
+        self._name, self._retries = name, retries
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *how: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._http.close()
+
+    def observe(self, x: Samples, y: Labels, *, key: str | None = None) -> int:
+        """One step on a batch, safe on the service's disk when this returns. Returns after how many steps.
+
+        `key`: what the batch is called; given twice, it is learned once. Without one, it gets a name of its own.
+        """
+        return self._learned("/v1/learn", key, **_tensor(x, labels=_plain(y)))
+
+    def predict(self, x: Samples) -> list[Label]:
+        """The most probable label of each sample."""
+        classes, found = self._answers(x)
+        return [classes[best] for best in found["probability"].argmax(1).tolist()]
+
+    def predict_proba(self, x: Samples) -> NDArray[np.float32]:
+        """The probability of each class in `classes`, one row a sample."""
+        return self._answers(x)[1]["probability"]
+
+    def similarity(self, x: Samples) -> NDArray[np.float32]:
+        """Of each sample to the class that it is most similar to: a cosine, so from -1 to 1."""
+        _, found = self._answers(x)
+        if "similarity" not in found:
+            raise InputError("only answers of a cosine head tell how similar a class is")
+        return found["similarity"]
+
+    def ask(self, x: Samples) -> Question:
+        """Answers now, and keeps the samples until their labels are told."""
+        asked = self._json("POST", "/v1/ask", **_tensor(x))
+        return Question(asked["ticket"], [answer["label"] for answer in asked["answers"]], asked["step"])
+
+    def tell(self, ticket: Question | int, y: Labels, *, key: str | None = None) -> int:
+        """The labels of a question have come: one step on its samples, which closes it. `key`: as in `observe`."""
+        number = ticket.number if isinstance(ticket, Question) else ticket
+        return self._learned("/v1/tell", key, json={"ticket": number, "labels": _plain(y)})
+
+    def forget(self, label: Hashable) -> int:
+        """Erases a class. Returns how many samples were held."""
+        (plain,) = _plain([label])
+        forgotten: int = self._json("POST", "/v1/forget", json={"label": plain})["samples"]
+        return forgotten
+
+    def forget_samples(self, x: Samples) -> int:
+        """Erases samples that equal one of these. Returns how many were held."""
+        forgotten: int = self._json("POST", "/v1/forget-samples", **_tensor(x))["samples"]
+        return forgotten
+
+    @property
+    def classes(self) -> list[Label]:
+        """In the order of their first appearance."""
+        return [each["label"] for each in self._json("GET", "/v1/classes")]
+
+    @property
+    def step(self) -> int:
+        """How many batches have been learned."""
+        step: int = self.state["step"]
+        return step
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """Step, classes, memory, shape of samples, queue, kept checkpoints."""
+        found: dict[str, Any] = self._json("GET", "/v1/state")
+        return found
+
+    @property
+    def progress(self) -> dict[str, Any]:
+        """How well labelled samples were answered before they were learned."""
+        found: dict[str, Any] = self._json("GET", "/v1/progress")
+        return found
+
+    def memory_summary(self) -> list[dict[str, Any]]:
+        """One entry for each class that is held, the largest first."""
+        found: list[dict[str, Any]] = self._json("GET", "/v1/memory")
+        return found
+
+    def memory_gallery(self, path: str | Path) -> None:
+        """Writes a PNG with a row for each class that is held."""
+        Path(path).write_bytes(self._sent("GET", "/v1/memory/gallery").content)
+
+    def save(self, path: str | Path) -> None:
+        """Writes the learner as a file that `holdfast.Learner.load` reads."""
+        Path(path).write_bytes(self._sent("GET", "/v1/checkpoint").content)
+
+    def checkpoint(self) -> int:
+        """Writes one on the service's disk, to go back to. Returns its step."""
+        step: int = self._json("POST", "/v1/checkpoints")["step"]
+        return step
+
+    def kept(self) -> list[int]:
+        """The steps that can be gone back to, the latest first."""
+        return [each["step"] for each in self._json("GET", "/v1/checkpoints")]
+
+    def roll_back(self, step: int) -> int:
+        """All that was learned since is undone. Returns the step."""
+        now: int = self._json("POST", "/v1/roll-back", json={"step": step})["step"]
+        return now
+
+    def _learned(self, path: str, key: str | None, *, headers: dict[str, str] | None = None, **body: Any) -> int:
+        headers = {**(headers or {}), "Idempotency-Key": key or uuid.uuid4().hex}
+        learned: int = self._json("POST", path, repeatable=True, headers=headers, **body)["step"]
+        return learned
+
+    def _answers(self, x: Samples) -> tuple[list[Label], dict[str, NDArray[np.float32]]]:
+        """The classes, and what is told of each sample as numbers."""
+        sent = _tensor(x, parameters={"binary_data_output": True})
+        response = self._sent("POST", f"/v2/models/{self._name}/infer", repeatable=True, **sent)
+        length = int(response.headers[HEADER])
+        head, rest = json.loads(response.content[:length]), response.content[length:]
+        found = {}
+        for output in head["outputs"]:
+            size = output["parameters"]["binary_data_size"]
+            if output["datatype"] == "FP32":
+                found[output["name"]] = np.frombuffer(rest[:size], "<f4").reshape(output["shape"])
+            rest = rest[size:]
+        return head["parameters"]["classes"], found
+
+    def _json(self, method: str, path: str, *, repeatable: bool = False, **body: Any) -> Any:
+        return self._sent(method, path, repeatable=repeatable, **body).json()
+
+    def _sent(self, method: str, path: str, *, repeatable: bool = False, **body: Any) -> httpx.Response:
+        """`repeatable`: it may be sent again although it may have arrived."""
+        repeatable = repeatable or method == "GET"
+        for attempt in range(self._retries + 1):
+            last = attempt == self._retries
+            try:
+                response = self._http.request(method, path, **body)
+            except httpx.TransportError as error:
+                arrived = not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
+                if last or (arrived and not repeatable):
+                    why = str(error) or type(error).__name__
+                    raise ServiceError(f"{self._http.base_url} does not answer: {why}") from error
+                _pause(attempt)
+                continue
+            if response.status_code in (429, 503) and "retry-after" in response.headers and not last:
+                _pause(attempt, response.headers["retry-after"])
+                continue
+            if response.is_success:
+                return response
+            raise _error(response, path)
+        raise AssertionError("the last attempt returns or raises")
+
+
+def _pause(attempt: int, wanted: str = "") -> None:
+    """Longer each time, and not all at once with others."""
+    usual = min(LONGEST_PAUSE, 0.1 * 2**attempt)
+    time.sleep(random.uniform(0.5, 1) * (min(LONGEST_PAUSE, float(wanted)) if wanted.isdecimal() else usual))
+
+
+def _error(response: httpx.Response, path: str) -> Exception:
+    try:
+        why = str(response.json()["error"])
+    except (ValueError, LookupError, TypeError):
+        why = f"{response.status_code} {response.reason_phrase}"
+    if response.status_code in (400, 413, 422):
+        return InputError(why)
+    if response.status_code == 404 and path == "/v1/tell":
+        return TicketError(why)
+    if response.status_code == 409 and path.endswith("/infer"):
+        return NothingLearned(why)
+    return ServiceError(why, response.status_code)
+
+
+def _tensor(x: Samples, **more: Any) -> dict[str, Any]:
+    """A request with the samples in binary behind its JSON."""
+    listed: list[Any] = list(x) if isinstance(x, Sequence) and not isinstance(x, str | bytes) else []
+    if listed and all(isinstance(each, bytes | Path) for each in listed):
+        files: list[bytes] = [each.read_bytes() if isinstance(each, Path) else each for each in listed]
+        content = b"".join(len(file).to_bytes(4, "little") + file for file in files)
+        described: dict[str, Any] = {"name": "x", "shape": [len(files)], "datatype": "BYTES"}
+    else:
+        array = np.asarray(x)
+        if array.dtype.kind not in "biuf" or not array.ndim:
+            raise InputError("x must be an array of numbers, or a list of pictures: paths or contents of files")
+        kind = ("UINT8", "u1") if array.dtype == np.uint8 else ("FP32", "<f4")
+        content = np.ascontiguousarray(array, kind[1]).tobytes()
+        described = {"name": "x", "shape": list(array.shape), "datatype": kind[0]}
+    described["parameters"] = {"binary_data_size": len(content)}
+    head = json.dumps({"inputs": [described], **more}).encode()
+    return {"content": head + content, "headers": {HEADER: str(len(head))}}
+
+
+def _plain(y: Labels) -> list[Label]:
+    """Strings and integers, as JSON has them."""
+    plain: list[Any] = [label.item() if isinstance(label, np.generic) else label for label in y]
+    for label in plain:
+        if isinstance(label, bool) or not isinstance(label, str | int):
+            raise InputError(f"over HTTP a label is a string or an integer, not {label!r}")
+    return plain

@@ -1,0 +1,1 @@
+"""A durable learner over HTTP."""

@@ -1,0 +1,145 @@
+"""`holdfast serve` as a process: it starts, says where it is, stops when it is told to, and refuses what is unsafe."""
+
+import json
+import shutil
+import ssl
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+
+import holdfast
+from holdfast.commands.main import main
+from tests.serve.process import TINY, started
+from tests.serve.served import X, Y
+
+pytestmark = pytest.mark.slow
+
+
+def test_it_serves_a_folder_and_stops_cleanly(tmp_path: Path) -> None:
+    with started(tmp_path / "w", tmp_path / "log", *TINY) as process:
+        with httpx.Client(base_url=process.address) as client:
+            headers = {"Idempotency-Key": "k", "X-Request-ID": "mine-1"}
+            response = client.post("/v1/learn", json={"arrays": X, "labels": Y}, headers=headers)
+            assert response.json()["step"] == 1 and response.headers["x-request-id"] == "mine-1"
+            assert "server" not in response.headers
+            start = time.monotonic()
+            assert process.end() == 0  # although a connection is open
+        assert time.monotonic() - start < 5
+    lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
+    (line,) = [line for line in lines if line.get("request_id") == "mine-1"]
+    assert line["path"] == "/v1/learn" and line["status"] == 200 and line["role"] == "administer"
+    found = holdfast.verify(tmp_path / "w")
+    assert found.ok and found.step == 1 and not found.notes  # sealed: nothing to recover
+    with started(tmp_path / "w", tmp_path / "log", *TINY) as process, httpx.Client(base_url=process.address) as client:
+        again = client.post("/v1/learn", json={"arrays": X, "labels": Y}, headers={"Idempotency-Key": "k"})
+        assert again.json() == {"step": 1, "samples": 4, "repeated": True}
+
+
+@pytest.mark.filterwarnings("ignore")  # of gevent
+def test_clients_of_triton_work_unchanged(tmp_path: Path) -> None:
+    from tritonclient.http import InferenceServerClient, InferInput, InferRequestedOutput
+    from tritonclient.utils import InferenceServerException
+
+    with started(tmp_path / "w", tmp_path / "log", *TINY) as process:
+        httpx.post(f"{process.address}/v1/learn", json={"arrays": X, "labels": Y}).raise_for_status()
+        predicted = httpx.post(f"{process.address}/v1/predict", json={"arrays": X}).json()
+        answers = [str(each["label"]) for each in predicted["answers"]]
+        with InferenceServerClient(process.address.removeprefix("http://")) as client:
+            assert client.is_server_live() and client.is_server_ready() and client.is_model_ready("holdfast")
+            assert client.get_server_metadata()["name"] == "holdfast"
+            assert client.get_model_metadata("holdfast")["versions"] == ["1"]
+            found = []
+            for binary in (False, True):
+                given = InferInput("x", [4, 4], "FP32")
+                given.set_data_from_numpy(np.array(X, np.float32), binary_data=binary)
+                names = ("label", "probability", "similarity")
+                wanted = [InferRequestedOutput(name, binary_data=binary) for name in names]
+                for outputs in (wanted, None):  # nothing said: all of them, in binary
+                    answer = client.infer("holdfast", [given], outputs=outputs)
+                    found.append([answer.as_numpy(name) for name in names])
+                    assert answer.get_response()["model_version"] == "1"
+            for labels, probabilities, similarities in found:
+                assert [y.decode() if isinstance(y, bytes) else y for y in labels] == answers
+                np.testing.assert_allclose(probabilities.sum(1), 1, rtol=1e-5)
+                np.testing.assert_allclose(probabilities, found[0][1], rtol=1e-5)
+                assert similarities.shape == (4,)
+            with pytest.raises(InferenceServerException, match="there is one model, holdfast"):
+                client.infer("other", [given])
+
+
+def test_tls_and_tokens(tmp_path: Path) -> None:
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost"]
+    made += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl makes the certificate")
+    subprocess.run(made, check=True, capture_output=True)
+    (tmp_path / "tokens").write_text("answer abcdefghijklmnop\n")
+    safe = ["--tls-cert", str(certificate), "--tls-key", str(key), "--token-file", str(tmp_path / "tokens")]
+    with started(tmp_path / "w", tmp_path / "log", *TINY, *safe, "--host", "0.0.0.0") as process:
+        assert process.address.startswith("https://")
+        with httpx.Client(
+            base_url=process.address.replace("0.0.0.0", "127.0.0.1"),
+            verify=ssl.create_default_context(cafile=str(certificate)),
+        ) as client:
+            assert client.get("/v1/state").status_code == 401
+            client.headers["Authorization"] = "Bearer abcdefghijklmnop"
+            assert client.get("/v1/state").status_code == 200
+            assert client.post("/v1/learn", json={"arrays": X, "labels": Y}).status_code == 403
+    assert "abcdefghijklmnop" not in (tmp_path / "log").read_text()
+
+
+def test_without_a_folder_it_is_a_demonstration(tmp_path: Path) -> None:
+    with started(None, tmp_path / "log") as process:
+        with httpx.Client(base_url=process.address) as client:
+            assert client.get("/v1/state").json()["shape"] == [1, 28, 28]
+            while client.get("/v1/state").json()["step"] < 3:
+                time.sleep(0.1)
+            known = {each["label"] for each in client.get("/v1/classes").json()}
+            assert known == {"Trouser", "T-shirt/top"}
+        assert process.end() == 0
+    with started(None, tmp_path / "log", *TINY) as process:
+        assert httpx.get(f"{process.address}/v1/state").json()["shape"] == [4]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--host", "0.0.0.0"], "--token-file FILE, or --insecure"),
+        (["--host", "::"], "--token-file FILE, or --insecure"),
+        (["--token-file", "none"], "cannot be read"),
+        (["--tls-cert", "none"], "go together"),
+        (["--tls-cert", "none", "--tls-key", "none"], "cannot be used"),
+        (["--max-classes", "0"], "--max-classes"),
+        (["--timeout", "nan"], "--timeout"),
+        (["--net", "resnet"], "did you mean"),
+        (["--method", "icarl"], "needs to know where tasks end"),
+        (["--port", "99999"], "cannot listen"),
+        (["--keep", "-1"], "keep"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(
+    tmp_path: Path, options: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["serve", str(tmp_path / "w"), "--port", "0", *options]) == 2
+    error = capsys.readouterr().err
+    assert said in error and error.count("\n") == 1
+    assert not (tmp_path / "w").exists()
+
+
+def test_other_settings_than_the_learner_has_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    holdfast.open(tmp_path / "w", holdfast.mlp((4,)), holdfast.ERACE(), memory=50).close()
+    for options in (["--memory", "60"], ["--shape", "5"], ["--method", "er"], ["--lr", "0.5"]):
+        assert main(["serve", str(tmp_path / "w"), "--port", "0", *options]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_it_says_which_packages_it_needs(tmp_path: Path) -> None:
+    program = "import sys; sys.modules['uvicorn'] = None; from holdfast.commands.main import main; main(['serve'])"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert ended.stderr == "holdfast: holdfast serve needs more packages: pip install 'holdfast[serve]'\n"
