@@ -86,7 +86,7 @@ def test_results_in_python_have_them_and_compute_them_once(tmp_path: Path, monke
         ),
         ((3, 32, 32), False, "slim-resnet18", 5000, "try a pretrained encoder, as --net timm:resnet18 --method slda"),
         ((3, 32, 32), False, "timm:resnet18", 60, "try --method slda"),
-        ((13,), True, None, 60, "scale the columns alike"),
+        ((13,), True, None, 60, "--standardise would scale"),
         ((13,), False, None, 60, "try --method slda or another --lr"),
     ],
 )

@@ -16,13 +16,12 @@ from holdfast.memory import raw_bytes
 from holdfast.nets.pretrained import is_pretrained
 from holdfast.runs.spec import RunSpec
 from holdfast.runs.store import Record
+from holdfast.runs.suitability import FEW_UPDATES, is_unscaled
 from holdfast.seeds import generator
 from holdfast.streams import Source
 
 MOST_WORK = 2e10  # multiply-adds for the nearest neighbours: a second or two
 CHUNK = 512
-FEW_UPDATES = 1000  # for a ResNet from scratch
-UNLIKE = 100  # times as large is one column's spread as another's
 
 Index = NDArray[np.int64]
 
@@ -57,7 +56,7 @@ class Baselines:
             smaller = ", or --net small-cnn, which needs fewer updates" if few else ""
             return f"try a pretrained encoder, as --net timm:resnet18 --method slda{smaller}"
         if self.unscaled:
-            return "scale the columns alike, as (x - x.mean(0)) / x.std(0)"
+            return "--standardise would scale the columns alike"
         return "try --method slda or another --lr"
 
 
@@ -76,7 +75,7 @@ def baselines(source: Source, memory: int | str) -> Baselines:
     x, y, classes = dataset.train_x, dataset.train_y, len(dataset.classes)
     counts = np.bincount(y[rows], minlength=classes)
     known = np.flatnonzero(counts)
-    means, spread = _statistics(x, y, rows, counts)
+    means = _means(x, y, rows, counts)
     held = _held(rows, y, _room(source, memory))
     tests = np.arange(len(dataset.test_y))
     affordable = int(MOST_WORK / max(1, len(held) * means.shape[1]))
@@ -90,26 +89,15 @@ def baselines(source: Source, memory: int | str) -> Baselines:
     accuracies = {
         name: _accuracy(dataset.test_y[asked], found, classes, stream.tasks) for name, (asked, found) in answers.items()
     }
-    unscaled = dataset.train_x.dtype != np.uint8 and len(spread) > 1 and is_unscaled(spread)
-    return Baselines(accuracies, dataset.sample_shape, unscaled, len(some), len(tests))
+    return Baselines(accuracies, dataset.sample_shape, is_unscaled(dataset.train_x), len(some), len(tests))
 
 
-def is_unscaled(spread: NDArray[np.float64]) -> bool:
-    """Whether the standard deviations of columns are so unlike, or so large, that a net could not learn from them."""
-    return bool(spread.max() > UNLIKE * max(float(np.median(spread)), 1e-9) or spread.max() > UNLIKE)
-
-
-def _statistics(x: NDArray[np.generic], y: Index, rows: Index, counts: Index) -> tuple[Tensor, NDArray[np.float64]]:
-    """The mean of each class, and the standard deviation of each column."""
-    width = int(np.prod(x.shape[1:]))
-    sums, squares = torch.zeros(len(counts), width, dtype=torch.float64), torch.zeros(width, dtype=torch.float64)
+def _means(x: NDArray[np.generic], y: Index, rows: Index, counts: Index) -> Tensor:
+    """Of each class."""
+    sums = torch.zeros(len(counts), int(np.prod(x.shape[1:])), dtype=torch.float64)
     for part in _parts(rows):
-        flat = _flat(x[part])
-        sums.index_add_(0, torch.from_numpy(y[part]), flat.double())
-        squares += flat.square().sum(0)
-    means = (sums / torch.from_numpy(counts).clamp(min=1)[:, None]).float()
-    variance = squares / len(rows) - (sums.sum(0) / len(rows)).square()
-    return means, variance.clamp(min=0).sqrt().numpy()
+        sums.index_add_(0, torch.from_numpy(y[part]), _flat(x[part]).double())
+    return (sums / torch.from_numpy(counts).clamp(min=1)[:, None]).float()
 
 
 def _room(source: Source, memory: int | str) -> int:

@@ -12,6 +12,7 @@ from holdfast.runs.baselines import Baselines, Setting, baselines, setting_of
 from holdfast.runs.plan import Nets, plan
 from holdfast.runs.spec import RunSpec, code_hash, command
 from holdfast.runs.store import Record, Store
+from holdfast.runs.suitability import warnings_of
 from holdfast.runs.worker import Died, Event, Failed, Finished, Job, Saved
 from holdfast.storage import files
 from holdfast.storage.locks import NameLocks
@@ -67,8 +68,10 @@ class Sweep:
         self.store = store
         streams = {spec.stream for spec in specs}
         self.sources: dict[str, Source] = {text: sources.get(text) or source(text, root) for text in streams}
-        by_id = {plan(spec, self.sources[spec.stream], nets).run_id: spec for spec in reversed(specs)}
+        plans = [plan(spec, self.sources[spec.stream], nets) for spec in specs]
+        by_id = {each.run_id: each.spec for each in reversed(plans)}
         self.ids = {spec: run for run, spec in reversed(by_id.items())}  # the same run written twice is one run
+        self.warnings = warnings_of(plans)
         self.stopped = False
         self._precision = precision
         self._job = partial(Job, snapshot_every=snapshot_every, keep_learner=keep_learners, precision=precision)
