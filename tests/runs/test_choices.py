@@ -23,6 +23,8 @@ OTHER = {  # another value of each field
     "momentum": 0.5,
     "augment": True,
     "average": 0.5,
+    "updates_per_batch": 3,
+    "standardise": True,
     "net": "mlp",
     "start": "er",
     "probe": "drift",

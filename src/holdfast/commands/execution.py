@@ -38,7 +38,7 @@ def terminal_for(options: argparse.Namespace) -> Console:
 def _show_results(console: Console, plans: Sweep, how: Execution) -> None:
     done = plans.rows()
     if done:
-        console.print(summary(done))
+        console.print(summary(done, plans.baselines()))
         worst = min(zip(plans.done(), done, strict=True), key=lambda pair: float(pair[1]["fast_path_agreement"]))
         samples = min(SAMPLES_COMPARED, len(plans.sources[worst[0].stream].dataset.test_y))
         share = f"{100 * worst[1]['fast_path_agreement']:.1f} %"

@@ -51,6 +51,8 @@ def open(
     average: float | None = None,
     clip_samples: float | None = None,
     progress: int | None = None,
+    updates: int | None = None,
+    standardise: bool | None = None,
 ) -> "DurableLearner":
     """Opens the learner that lives in a folder.
 
@@ -78,6 +80,8 @@ def open(
         average: as for `Learner`.
         clip_samples: as for `Learner`; if given, holds from now on.
         progress: as for `Learner`; if given, holds from now on.
+        updates: as for `Learner`.
+        standardise: as for `Learner`.
 
     Returns:
         The learner, which is also a context manager that closes it. Settings that the folder knows have to fit if they
@@ -107,7 +111,7 @@ def open(
     clip_samples = check_clip(clip_samples)
     progress = None if progress is None else check_window(progress)
     given = {"memory": memory, "lr": lr, "seed": seed, "classes": classes, "pending": pending}
-    given["average"] = average
+    given |= {"average": average, "updates": updates, "standardise": standardise}
     settings: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
 
     parts: dict[str, Any] = {"encoder": encoder, "method": method, "optimizer": optimizer, "augment": augment}

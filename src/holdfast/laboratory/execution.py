@@ -98,6 +98,8 @@ def do_missing(specs: Sequence[RunSpec], how: Execution, console: Console, given
     for stream, source in plans.sources.items():
         for note in source.dataset.notes:
             console.print(f"{stream}: {note}", highlight=False)
+    for line in plans.warnings:
+        console.print(line, highlight=False)
     loggers = Loggers(how.log, Path(how.out), plans.ids)
     backend = _backend(how, plans, given)
     store.open()

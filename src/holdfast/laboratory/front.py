@@ -39,9 +39,10 @@ def run(
         seeds: their number; `seed=[3, 7]` says which.
         progress: whether to show how far the runs are.
         more: whatever else `holdfast run` takes, by the names of its options: memory, codec, lr, momentum, augment,
-            average, net (a name, or a function that makes an encoder from `(sample_shape, seed=...)`), start, probe,
-            eval_every, eval; a list means every one of its values. And how it is done: out (a folder; runs that it has
-            are not repeated), jobs, fresh, retry_failed, keep_learners, log, backend, data, precision, ...
+            average, updates, standardise, net (a name, or a function that makes an encoder from
+            `(sample_shape, seed=...)`), start, probe, eval_every, eval; a list means every one of its values. And how
+            it is done: out (a folder; runs that it has are not repeated), jobs, fresh, retry_failed, keep_learners,
+            log, backend, data, precision, ...
 
     Returns:
         The records, as a table, a data frame or a picture.

@@ -96,13 +96,15 @@ class Results(Sequence[Record]):
     def table(self) -> Table:
         """Makes the table that `holdfast run` prints: a row for each method, with mean ± standard error over seeds.
 
+        Baselines stand below the methods; one that ends below a baseline is marked with ↓.
+
         Returns:
             A table of rich, which a terminal shows with `rich.print`.
 
         Raises:
             InputError: if no run is done.
         """
-        return tables.summary(self._some())
+        return tables.summary(self._some(), self._sweep.baselines())
 
     def to_pandas(self, *, evaluations: bool = False) -> "pd.DataFrame":
         """Makes a data frame.
@@ -204,4 +206,4 @@ class Results(Sequence[Record]):
         return f"<Results of {len(self)} runs{failed}: {', '.join(tables.by_title(self.records))}>"
 
     def _repr_html_(self) -> str:
-        return page_of(self.records, self.failed)
+        return page_of(self.records, self.failed, self._sweep.baselines())

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from holdfast.arguments import ANY, DECAYS, Range, real, whole
+from holdfast.arguments import ANY, AT_LEAST_ONE, DECAYS, Range, real, whole
 from holdfast.augment import Augment
 from holdfast.batch import Batch, Task
 from holdfast.errors import BatchError, InputError, NonFiniteError, NothingLearned
@@ -21,7 +21,14 @@ from holdfast.learner.finite import LARGEST, all_below, all_finite, has_numbers,
 from holdfast.learner.keys import Keys, check_key
 from holdfast.learner.labels import FORGOTTEN, Labels, encode
 from holdfast.learner.operations import Asked, Observed, Operation, Remembered, Told
-from holdfast.learner.parts import MakeOptimizer, check_clip, check_holds_features, check_parts, optimizer_of
+from holdfast.learner.parts import (
+    MakeOptimizer,
+    check_clip,
+    check_holds_features,
+    check_learns,
+    check_parts,
+    optimizer_of,
+)
 from holdfast.learner.pending import Pending, Ticket
 from holdfast.learner.progress import Progress, answered, new_tally, seen_of
 from holdfast.learner.state import pack, restored
@@ -32,7 +39,7 @@ from holdfast.memory.class_index import Journal, Slots
 from holdfast.memory.codecs import Codec
 from holdfast.methods.base import Method, StepContext
 from holdfast.modes import inference, no_autocast
-from holdfast.nets import HEADS, Net, PretrainedEncoder, reliable_recipe
+from holdfast.nets import HEADS, Encoder, Net, PretrainedEncoder, reliable_recipe
 from holdfast.nets.averages import Average
 from holdfast.nets.norms import put_norms_back
 from holdfast.nets.pretrained import features_of
@@ -80,6 +87,9 @@ class Learner:
             By default, a batch with a value a hundred times as large as all before it is refused.
         progress: above 0, every labelled sample is answered before it is learned, and `learner.progress` says how
             well, over all samples and over the last so many. This costs one answer per sample.
+        updates: gradient steps on each batch, each with other samples from the memory.
+        standardise: whether the net sees columns (of images: channels) of mean 0 and variance 1, by the samples that
+            have been learned so far.
 
     Raises:
         InputError: if an argument is wrong, or the parts do not fit each other.
@@ -107,6 +117,8 @@ class Learner:
         average: float = 0.0,
         clip_samples: float | None = None,
         progress: int = 0,
+        updates: int = 1,
+        standardise: bool = False,
     ) -> None:
         check_parts(encoder, method, augment)
         self._classes = whole("classes", classes, Range(least=0, most=MOST_CLASSES))
@@ -126,9 +138,12 @@ class Learner:
         if self.frozen_encoder is not None:
             check_holds_features(augment, self.memory)
             encoder = nn.Flatten()  # the net begins with features
-        self.net = Net(encoder, HEADS[method.head](self.seed).to(device)).eval()
+        check_learns(method, whole("updates", updates, AT_LEAST_ONE), standardise)
+        self.net = Net(Encoder(encoder, standardise=standardise), HEADS[method.head](self.seed).to(device)).eval()
         self.optimizer = optimizer_of([p for p in self.net.parameters() if p.requires_grad], lr, optimizer)
         self._augment = augment
+        self.updates = updates
+        self._repetition = 0  # of the updates on a batch
         self.average = self._averaged(real("average", average, DECAYS))
         self.versions = Versions(self.nets, self.labels, self.memory, self.optimizer)
         self.pending = Pending(pending)
@@ -445,6 +460,7 @@ class Learner:
             "frozen": frozen(encoder),
             "classes": self._classes,
             "clip_samples": self.clip_samples,
+            **self._learning,
             "augment": None if augment is None else getattr(augment, "__name__", type(augment).__name__),
         }
         tensors, values = pack(self)
@@ -546,7 +562,15 @@ class Learner:
         asked = {"lr": lr, "seed": self.seed, "classes": self._classes, "pending": self.pending.room}
         average = 0.0 if self.average is None else self.average.decay
         progress = 0 if self.tally is None else self.tally.window
-        return {"memory": self.memory.settings, "average": average, "progress": progress, **asked}
+        standardise = self.net.encoder.standardise is not None
+        more = {"average": average, "progress": progress, "updates": self.updates, "standardise": standardise}
+        return {"memory": self.memory.settings, **more, **asked}
+
+    @property
+    def _learning(self) -> dict[str, Any]:
+        """How it learns, as files have it, if not as it was before there was a choice."""
+        usual = {"updates": 1, "standardise": False}
+        return {name: value for name, value in self.settings.items() if name in usual and value != usual[name]}
 
     @property
     def device(self) -> torch.device:
@@ -567,7 +591,10 @@ class Learner:
         return Average(self.net, decay) if decay else None
 
     def _rng(self, purpose: str) -> np.random.Generator:
-        return generator(self.seed, purpose, self.step)
+        return generator(self.seed, self._now(purpose), self.step)
+
+    def _now(self, purpose: str) -> str:
+        return f"{purpose}/{self._repetition}" if self._repetition else purpose
 
     def _context(self, purpose: str) -> StepContext:
         lr = self.optimizer.param_groups[0]["lr"]
@@ -637,7 +664,14 @@ class Learner:
             known = len(self.labels)
             answers = None if self.tally is None else answered(self, operation.x)
             new = self._admit(operation.x, operation.y, journal)
-            extra = self._update(new)
+            if (standardise := self.net.encoder.standardise) is not None:
+                journal.on_undo(standardise.restorer())
+                standardise.add(self.net.encoder.scaled(new.x))
+            extra: Mapping[str, Tensor] = {}
+            for repetition in range(self.updates):
+                self._repetition = repetition
+                extra = self._update(new)
+            self._repetition = 0
             if self.average is not None:
                 self.average.update(self.step)
             if (kept := self.method.remember(self.net, replace(new, extra=extra))) is not None:
@@ -698,7 +732,7 @@ class Learner:
 
     def _update(self, new: Batch) -> Mapping[str, Tensor]:
         """One gradient step. Returns what the method keeps beside the incoming samples."""
-        with torch_seeded(self.seed, "net", self.step, self.device), _training(self.net):
+        with torch_seeded(self.seed, self._now("net"), self.step, self.device), _training(self.net):
             loss, extra = self.method.learn(new, self._context("recall"))
             if not loss.isfinite():
                 raise self._failure(f"the loss is {loss.item()} at step {self.step}")
@@ -743,7 +777,7 @@ class Learner:
             self.labels.forget_after(labels)
             self.versions.step, self.task = step, task
             self.sample_template, self.magnitude = sample_template, magnitude
-            self._answering, self.tally = None, tally
+            self._answering, self.tally, self._repetition = None, tally, 0
             put_norms_back(self.net)
             self.net.eval()
 

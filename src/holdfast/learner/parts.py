@@ -39,6 +39,19 @@ def check_holds_features(augment: object, memory: Memory) -> None:
         raise InputError(f"a frozen encoder's features cannot be held as {memory.codec.name}: {instead}")
 
 
+def check_learns(method: Method, updates: int, standardise: object) -> None:
+    """Whether it makes sense to have it learn several times from a batch, or from standardised samples."""
+    if not isinstance(standardise, bool):
+        raise InputError(f"standardise must be True or False, not {standardise!r}")
+    if method.learns_by_gradient:
+        return
+    name = type(method).__name__
+    if updates > 1:
+        raise InputError(f"{name} takes no gradient steps, so there is one update a batch: updates=1")
+    if standardise:
+        raise InputError(f"{name} keeps statistics of features, which must not change meanwhile: standardise=False")
+
+
 def check_clip(clip_samples: object) -> float | None:
     return None if clip_samples is None else real("clip_samples", clip_samples, Range(above=0, most=math.inf))
 

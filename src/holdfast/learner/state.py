@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from holdfast.arguments import AT_LEAST_ONE, whole
 from holdfast.augment import Augment, crop_and_flip
 from holdfast.batch import Task
 from holdfast.errors import CheckpointError, InputError
@@ -113,6 +114,8 @@ def restored(
         average=values["average"]["decay"] if "average" in values else 0.0,
         clip_samples=settings.get("clip_samples"),
         progress=values["progress"]["window"] if "progress" in values else 0,
+        updates=whole("updates", settings.get("updates", 1), AT_LEAST_ONE),
+        standardise=bool(settings.get("standardise", False)),
     )
     unpack(learner, tensors, values, [decode(label) for label in values["labels"]])
     check_learner(learner)
@@ -164,6 +167,10 @@ def _load_net(net: Net, state: dict[str, Tensor], seen: int, optimizer: torch.op
     if head.numel():
         net.head.check(state)
         net.head.grow(seen, len(head), head.shape[1], optimizer)
+    if (standardise := net.encoder.standardise) is not None and (
+        mean := state.get("encoder.standardise.mean")
+    ) is not None:
+        standardise.resize(mean.numel())
     unsaved = _unsaved_buffers(net)
     state = {name: tensor for name, tensor in unsaved.items() if name not in state} | state  # files of before
     ours, theirs = net.state_dict() | unsaved, state

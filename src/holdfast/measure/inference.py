@@ -51,6 +51,7 @@ class FastNet:
         for buffer, statistic in zip(self.net.head.buffers(), self.live.head.buffers(), strict=True):
             buffer.data = statistic.clone()
         self.net.head.seen = self.live.head.seen
+        self.net.encoder.standardise = copy.deepcopy(self.live.encoder.standardise)
         return self.net
 
 

@@ -22,6 +22,7 @@ from holdfast.nets.net import (
     small_cnn,
 )
 from holdfast.nets.pretrained import PretrainedEncoder
+from holdfast.nets.standardise import Standardise
 from holdfast.nets.statistics import LDAHead, MeansHead
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "Net",
     "PretrainedEncoder",
     "ProjectionHead",
+    "Standardise",
     "as_shape",
     "built_in",
     "changing",

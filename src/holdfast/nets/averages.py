@@ -23,6 +23,7 @@ class Average:
         if any(p.requires_grad and p.itemsize < 4 for p in live.parameters()):
             raise InputError("average needs weights in float32 or float64: in less, small shares do not add up")
         self.net = live.twin()
+        self.net.encoder.standardise = live.encoder.standardise  # statistics of the samples, and not of a net
         self.decay = decay
         self.born = torch.zeros(0, dtype=torch.int64)  # the step at which each class entered
         self._live = live

@@ -16,6 +16,7 @@ from holdfast.arguments import Range, whole
 from holdfast.errors import BatchError, CheckpointError, HoldfastError, InputError
 from holdfast.losses import unit
 from holdfast.nets.norms import norms_of_one_value
+from holdfast.nets.standardise import Standardise
 from holdfast.nets.structure import fingerprint
 from holdfast.seeds import generator, torch_seeded
 
@@ -365,20 +366,28 @@ HEADS: dict[str, type[Head]] = {"linear": LinearHead, "cosine": CosineHead, "pro
 
 
 class Encoder(nn.Module):
-    """A module that makes features, fed with scaled samples: uint8 becomes [-1, 1]; images run in channels-last."""
+    """A module that makes features, fed with scaled samples: uint8 becomes [-1, 1]; images run in channels-last.
 
-    def __init__(self, module: nn.Module) -> None:
+    With `standardise`, samples then get mean 0 and variance 1, by what has been learned so far.
+    """
+
+    def __init__(self, module: nn.Module, *, standardise: bool = False) -> None:
         super().__init__()
         if any(is_lazy(tensor) or tensor.is_meta for tensor in (*module.parameters(), *module.buffers())):
             raise InputError("the encoder has no weights yet: call it once on a sample, or load them")
         self.module = module
+        self.standardise = Standardise() if standardise else None
 
-    def forward(self, x: Tensor) -> Tensor:
+    def scaled(self, x: Tensor) -> Tensor:
         weight = next(self.parameters(), None)
         layout = torch.channels_last if x.ndim == 4 else torch.contiguous_format
         scaled = x.to(torch.float32 if weight is None else weight.dtype, memory_format=layout)
-        if x.dtype == torch.uint8:
-            scaled.div_(127.5).sub_(1)
+        return scaled.div_(127.5).sub_(1) if x.dtype == torch.uint8 else scaled
+
+    def forward(self, x: Tensor) -> Tensor:
+        scaled = self.scaled(x)
+        if self.standardise is not None:
+            scaled = self.standardise(scaled)
         with norms_of_one_value(self.module) if self.training and len(x) == 1 else nullcontext():
             features = self.module(scaled)
         if not isinstance(features, Tensor):

@@ -15,7 +15,16 @@ from holdfast.report.statistics import mean_and_error, show
 from holdfast.report.tables import figure_of_macs, memory_of
 from holdfast.runs.store import Record
 
-SHOWN = ("codec", "average", "augment", "momentum", "net", "start")  # what sets two variants of a method apart
+SHOWN = (
+    "codec",
+    "average",
+    "augment",
+    "momentum",
+    "updates_per_batch",
+    "standardise",
+    "net",
+    "start",
+)  # what sets two variants of a method apart
 MARKERS = "osD^vPX*"
 
 

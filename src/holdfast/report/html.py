@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
-from holdfast.report.tables import summarised
+from holdfast.report.tables import Floors, summarised
 from holdfast.runs.store import Record
 
 TABLE = "border-collapse:collapse;color:inherit;font-size:inherit"
@@ -12,17 +12,18 @@ FIRST = "padding:.25em .8em;text-align:left"
 LINE = "border-top:1px solid rgba(128,128,128,.4)"
 
 
-def page_of(records: Sequence[Record], failed: Mapping[str, str]) -> str:
-    """The summary of runs, and which of them failed."""
+def page_of(records: Sequence[Record], failed: Mapping[str, str], floors: Floors) -> str:
+    """The summary of runs beside baselines, and which of them failed."""
     parts = []
     if records:
-        title, caption, columns, blocks = summarised(records)
+        title, caption, columns, blocks, advice = summarised(records, floors)
         rows = []
         for setting, of_setting in blocks.items():
             if setting:
                 rows.append(f'<tr><th colspan="{len(columns) + 1}" style="{FIRST};{LINE}">{escape(setting)}</th></tr>')
             rows += [row(name, figures) for name, figures in of_setting]
         parts.append(table(["method", *columns], rows, title, caption))
+        parts += [f"<p>{escape(line)}</p>" for line in advice]
     for name, why in failed.items():
         parts.append(f"<p><b>{escape(name)} failed:</b> {escape(why.strip().splitlines()[-1])}</p>")
     return "".join(parts) or "<p>no run is done</p>"

@@ -1,18 +1,28 @@
 """The table at the end of a run."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from rich import box
 from rich.table import Table
 from rich.text import Text
 
 from holdfast.report.statistics import mean_and_error, show
+from holdfast.runs.baselines import Baselines, Setting, setting_of
 from holdfast.runs.spec import SETTING, RunSpec
 from holdfast.runs.store import Record
 
 if TYPE_CHECKING:
     from holdfast.measure.ledger import Ledger
+
+BELOW = "↓"
+IN_WORDS = {
+    "majority class": "always answering the most frequent class",
+    "class means": "comparing raw samples with the mean of each class",
+    "nearest neighbour": "the nearest of as many raw samples as the memory holds",
+}
+Floors = Mapping[Setting, Baselines]
 
 
 def by_title(records: Sequence[Record]) -> dict[str, list[Record]]:
@@ -45,33 +55,51 @@ def memory_of(memory: int | str, codec: str | None) -> str:
 
 
 class Summary(NamedTuple):
-    """A row a method; where more than methods and seeds differ, a block a setting."""
+    """A row a method; where more than methods and seeds differ, a block a setting. Baselines are rows at its end."""
 
     title: str | None
     caption: str
     columns: Sequence[str]
     blocks: Mapping[str, Sequence[tuple[str, list[str]]]]  # by what sets them apart: titles and their figures
+    advice: Sequence[str]  # for methods that end below a baseline
 
 
-def summarised(records: Sequence[Record]) -> Summary:
+def summarised(records: Sequence[Record], floors: Floors = MappingProxyType({})) -> Summary:
     settings = by_setting(records)
     spread = "mean ± standard error" if len({record["seed"] for record in records}) > 1 else "n = 1"
     told = "; †: is told the task" if any("†" in record["title"] for record in records) else ""
+    blocks, advice = dict[str, list[tuple[str, list[str]]]](), dict[str, None]()
+    for setting, group in settings.items():
+        floor = floors.get(setting_of(group[0]))
+        rows = blocks[", ".join(setting)] = []
+        for title, of_method in by_title(group).items():
+            best = floor and floor.above(mean_and_error([record["acc"] for record in of_method])[0])
+            rows.append((f"{title} {BELOW}" if best else title, _figures(of_method)))
+            if floor and best:
+                what = f"{BELOW} {title} is worth less than {IN_WORDS[best]}: {floor.advice(of_method[0])}"
+                advice[what] = None
+        if floor:
+            rows += [(f"({name})", [show([accuracy])]) for name, accuracy in floor.accuracies.items()]
+    there = [floors[setting] for setting in {setting_of(record) for record in records} if setting in floors]
+    if there:
+        told += "; (…): baselines on raw samples, with the same memory"
+    if few := [floor for floor in there if floor.asked < floor.of]:
+        told += f"; the nearest neighbour of {few[0].asked:,} of {few[0].of:,} test samples"
     return Summary(
         title=headline(records) if len(settings) == 1 else None,
         caption=f"{spread}; MACs: multiply-adds; MB: parameters and memory{told}",
         columns=("Acc %", "AAA %", "forgetting %", "MACs", "MB", "s"),
-        blocks={
-            ", ".join(setting): [(title, _figures(of_method)) for title, of_method in by_title(group).items()]
-            for setting, group in settings.items()
-        },
+        blocks=blocks,
+        advice=list(advice),
     )
 
 
-def summary(records: Sequence[Record]) -> Table:
+def summary(records: Sequence[Record], floors: Floors = MappingProxyType({})) -> Table:
     """What `summarised` has, for a terminal."""
-    title, caption, columns, blocks = summarised(records)
-    table = Table(title=title, caption=caption, box=box.SIMPLE_HEAD, pad_edge=False)
+    title, caption, columns, blocks, advice = summarised(records, floors)
+    said = "\n".join([caption, *advice])
+    justify: Literal["left", "center"] = "left" if advice else "center"
+    table = Table(title=title, caption=said, caption_justify=justify, box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("method", overflow="fold", min_width=12)
     for column in columns:
         table.add_column(column, justify="right", no_wrap=True)
@@ -80,7 +108,7 @@ def summary(records: Sequence[Record]) -> Table:
             table.add_section()
             table.add_row(Text(setting, "bold"))
         for name, figures in rows:
-            table.add_row(name, *figures)
+            table.add_row(name, *figures, style="dim" if name.startswith("(") else None)
     return table
 
 

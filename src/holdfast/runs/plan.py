@@ -16,15 +16,17 @@ from holdfast.arguments import bytes_of
 from holdfast.augment import crop_and_flip
 from holdfast.errors import InputError, UnknownName
 from holdfast.learner import Learner, state
+from holdfast.learner.parts import check_learns
 from holdfast.measure.evaluate import Evaluator, Schedule
 from holdfast.measure.precision import Name
 from holdfast.measure.probes import PROBES
 from holdfast.memory import Memory, codecs, raw_bytes
 from holdfast.memory.encoded import Encoding
 from holdfast.methods import FineTuning, Method
-from holdfast.nets import NETS, default_net, pretrained
+from holdfast.nets import NETS, pretrained
 from holdfast.runs import features, identity
 from holdfast.runs.spec import RunSpec
+from holdfast.runs.suitability import usual_net
 from holdfast.storage import checkpoint
 from holdfast.streams import Source, Stream
 
@@ -79,6 +81,8 @@ class Plan:
             seed=spec.seed,
             classes=len(dataset.classes),
             average=spec.average,
+            updates=spec.updates_per_batch,
+            standardise=spec.standardise,
         )
 
     def restored(self, content: bytes) -> Learner:
@@ -120,7 +124,7 @@ def plan(spec: RunSpec, source: Source, nets: Nets = MappingProxyType({})) -> Pl
     if method.needs_task_ids and not source.has_tasks:
         raise InputError(f"{spec.method} is told the task, but {spec.stream} has no tasks; give it a stream that has")
     shape = source.dataset.sample_shape
-    net = spec.net or (default_net(shape) if method.learns_by_gradient else "raw")
+    net = spec.net or (usual_net(source) if method.learns_by_gradient else "raw")
     if not pretrained.is_pretrained(net):
         if net not in {**NETS, **nets}:
             raise UnknownName("net", net, [*NETS, *nets, pretrained.FORMS])
@@ -130,6 +134,8 @@ def plan(spec: RunSpec, source: Source, nets: Nets = MappingProxyType({})) -> Pl
         said = "--augment" if spec.augment else f"--codec {spec.codec}"
         raise InputError(f"{said} is for images, and the memory holds features of {net}; frozen=false keeps images")
     start = methods.make(*methods.parse(spec.start)) if spec.start else method
+    for each in (start, method):
+        check_learns(each, spec.updates_per_batch, spec.standardise)
     if start is not method and (not source.has_tasks or start.head != method.head):
         raise InputError(f"--start {spec.start}: it takes a stream with tasks, and a method with the same head")
     _check_stored(spec, start, method)

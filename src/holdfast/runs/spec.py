@@ -12,7 +12,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from holdfast.arguments import DECAYS, LEARNING_RATES, as_size, bytes_of, real, whole
+from holdfast.arguments import AT_LEAST_ONE, DECAYS, LEARNING_RATES, as_size, bytes_of, real, whole
 from holdfast.errors import HoldfastError, InputError
 from holdfast.runs.earlier import named
 
@@ -114,6 +114,21 @@ class RunSpec:
         metavar="DECAY",
         affects="macs",
         parse=partial(real, allowed=DECAYS),
+        later=True,
+    )
+    updates_per_batch: int = chosen(
+        "gradient steps on each batch (default {usual})",
+        default=1,
+        name="updates",
+        metavar="K",
+        affects="macs",
+        parse=partial(whole, allowed=AT_LEAST_ONE),
+        later=True,
+    )
+    standardise: bool = chosen(
+        "samples get mean 0 and variance 1, by those that have been learned so far",
+        default=False,
+        affects="time",
         later=True,
     )
     net: str | None = chosen(

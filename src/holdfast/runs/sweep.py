@@ -8,9 +8,11 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 from holdfast import machine
+from holdfast.runs.baselines import Baselines, Setting, baselines, setting_of
 from holdfast.runs.plan import Nets, plan
 from holdfast.runs.spec import RunSpec, code_hash, command
 from holdfast.runs.store import Record, Store
+from holdfast.runs.suitability import warnings_of
 from holdfast.runs.worker import Died, Event, Failed, Finished, Job, Saved
 from holdfast.storage import files
 from holdfast.storage.locks import NameLocks
@@ -66,12 +68,15 @@ class Sweep:
         self.store = store
         streams = {spec.stream for spec in specs}
         self.sources: dict[str, Source] = {text: sources.get(text) or source(text, root) for text in streams}
-        by_id = {plan(spec, self.sources[spec.stream], nets).run_id: spec for spec in reversed(specs)}
+        plans = [plan(spec, self.sources[spec.stream], nets) for spec in specs]
+        by_id = {each.run_id: each.spec for each in reversed(plans)}
         self.ids = {spec: run for run, spec in reversed(by_id.items())}  # the same run written twice is one run
+        self.warnings = warnings_of(plans)
         self.stopped = False
         self._precision = precision
         self._job = partial(Job, snapshot_every=snapshot_every, keep_learner=keep_learners, precision=precision)
         self._snapshots = snapshots_of(store)
+        self._baselines: dict[Setting, Baselines] = {}
 
     def done(self) -> list[RunSpec]:
         return self._with("done")
@@ -88,6 +93,13 @@ class Sweep:
 
     def records(self) -> list[Record]:
         return [self.store.record(self.ids[spec]) for spec in self.done()]
+
+    def baselines(self) -> Mapping[Setting, Baselines]:
+        """What the simplest answers are worth where these runs were done; computed when first asked for."""
+        for setting in dict.fromkeys(map(setting_of, self.done())):
+            if setting not in self._baselines:
+                self._baselines[setting] = baselines(self.sources[setting.stream], setting.memory)
+        return self._baselines
 
     def differences(self) -> list[str]:
         """In what records that are there differ from those that would be made here and now."""

@@ -56,6 +56,11 @@ class Source:
     def fingerprint(self) -> str:
         return datasets.fingerprint(self.dataset)
 
+    @cached_property
+    def batches(self) -> int:
+        """How many the stream has."""
+        return len(self.stream())
+
     @property
     def title(self) -> str:
         """For sources that have no name that others know: the dataset, the beginning of its fingerprint, its order."""

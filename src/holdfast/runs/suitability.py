@@ -1,0 +1,61 @@
+"""Whether a net suits the samples of a stream and their number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.nets import default_net
+from holdfast.streams import Source
+from holdfast.streams.named import TASKS
+
+if TYPE_CHECKING:
+    from holdfast.runs.plan import Plan
+
+FEW_UPDATES = 1000  # for a ResNet from scratch
+UNLIKE = 100  # times as wide is one column as most others, or all of them as what nets are made for
+LARGE, SMALL = "slim-resnet18", "small-cnn"
+
+
+def usual_net(source: Source) -> str:
+    """The net where none is chosen. A long stream can train a larger one; on datasets that have a name, their size
+    alone decides, so that runs on parts of them can be compared."""
+    net = default_net(source.dataset.sample_shape)
+    return SMALL if net == LARGE and source.dataset.name not in TASKS and _is_short(source) else net
+
+
+def warnings_of(plans: Iterable[Plan]) -> list[str]:
+    """Why runs may learn less than they could."""
+    alike = {(p.spec.stream, p.net, p.spec.net, p.spec.standardise, p.method.learns_by_gradient): p for p in plans}
+    return list(dict.fromkeys(line for plan in alike.values() for line in _warnings(plan)))
+
+
+def _warnings(plan: Plan) -> Iterator[str]:
+    spec, source, method, net = plan.spec, plan.source, plan.method, plan.net
+    if not method.learns_by_gradient:
+        return
+    if net == LARGE and _is_short(source):
+        yield (
+            f"{spec.stream}: {source.batches} updates are few for {net} from scratch; "
+            f"--net {SMALL} needs fewer, a pretrained encoder (--net timm:resnet18) fewer still"
+        )
+    if spec.net is None and net == SMALL and default_net(source.dataset.sample_shape) == LARGE:
+        yield f"{spec.stream}: --net {SMALL}, because {source.batches} updates are few for {LARGE}"
+    if not spec.standardise and is_unscaled(source.dataset.train_x):
+        yield f"{spec.stream}: some columns are more than {UNLIKE} times as wide as others; --standardise scales them"
+
+
+def is_unscaled(x: NDArray[np.generic]) -> bool:
+    """Whether columns are so unlike, or so wide, that a net could not learn from them."""
+    if x.dtype == np.uint8 or x.ndim != 2 or not len(x):
+        return False
+    spread = x.std(0, dtype=np.float64)
+    varying = spread[spread > 0]
+    return bool(len(varying) and varying.max() > UNLIKE * min(1.0, float(np.median(varying))))
+
+
+def _is_short(source: Source) -> bool:
+    return source.batches < FEW_UPDATES

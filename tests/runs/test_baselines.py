@@ -1,0 +1,108 @@
+"""What the simplest answers are worth stands beside every method, and one that is worse is marked."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import holdfast
+from holdfast.commands.main import main
+from holdfast.datasets.base import Dataset, from_arrays
+from holdfast.runs.baselines import Baselines, baselines
+from holdfast.streams import Source
+
+OPTIONS: dict[str, str | int | float] = {"order": "split", "batch": 5, "tasks": 2}
+RNG = np.random.default_rng(0)
+
+
+def dataset() -> Dataset:
+    """Class 0 is twice as frequent; class 3 lies on either side of the others, so that its mean is useless."""
+    centres = np.array([[0, 0], [6, 0], [0, 6], [40, 0]], np.float32)
+    train_y = np.repeat([0, 1, 2, 3], [40, 20, 20, 20])
+    test_y = np.repeat([0, 1, 2, 3], 10)
+    x = {}
+    for name, y in (("train", train_y), ("test", test_y)):
+        x[name] = centres[y] + RNG.normal(size=(len(y), 2)).astype(np.float32)
+        x[name][(y == 3) & (np.arange(len(y)) % 2 == 0)] *= -1
+    return from_arrays(x["train"], train_y, x["test"], test_y)
+
+
+def test_they_are_what_plain_loops_find() -> None:
+    data = dataset()
+    there = baselines(Source(data, OPTIONS), 20)
+    found = there.accuracies
+    means = np.array([data.train_x[data.train_y == c].mean(0) for c in range(4)])
+    nearest_mean = [int(np.argmin(((means - x) ** 2).sum(1))) for x in data.test_x]
+    assert found["majority class"] == pytest.approx(0.25)
+    assert found["class means"] == pytest.approx(np.mean(np.array(nearest_mean) == data.test_y))
+    assert found["nearest neighbour"] > 0.9 > found["class means"]
+    assert there.above(0.5) == "nearest neighbour" and there.above(1.0) is None
+    assert (there.asked, there.of) == (40, 40)
+
+
+def test_the_nearest_neighbour_has_no_more_memory_than_the_method() -> None:
+    source = Source(dataset(), OPTIONS)
+    assert "nearest neighbour" not in baselines(source, 0).accuracies
+    assert baselines(source, "64B").accuracies["nearest neighbour"] < 0.6  # one sample, so one class
+
+
+def test_tables_have_them_and_what_is_below_is_marked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = dataset()
+    npz = tmp_path / "mine.npz"
+    np.savez(npz, train_x=data.train_x, train_y=data.train_y, test_x=data.test_x, test_y=data.test_y)
+    command = ["run", "--stream", f"arrays:{npz}", "--method", "fine-tuning", "--method", "slda", "--seeds", "1"]
+    assert main([*command, "--memory", "20", "--out", str(tmp_path / "out")]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    for what in ("(majority class)", "(class means)", "(nearest neighbour)", "fine-tuning ↓", "↓ fine-tuning is worth"):
+        assert what in said
+
+
+def test_results_in_python_have_them_and_compute_them_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def counted(source: Source, memory: int | str) -> Baselines:
+        calls.append(memory)
+        return baselines(source, memory)
+
+    monkeypatch.setattr("holdfast.runs.sweep.baselines", counted)
+    results = holdfast.run(
+        ["fine-tuning", "er"], dataset(), seeds=2, memory=[2, 20], out=tmp_path, progress=False, net="mlp"
+    )
+    tables = [results.table(), results.where(memory=20).table()]
+    assert "(class means)" in results._repr_html_() and "fine-tuning ↓" in results._repr_html_()
+    assert list(tables[1].columns[0].cells)[-1] == "(nearest neighbour)"
+    assert calls == [2, 20]
+
+
+@pytest.mark.parametrize(
+    ("shape", "unscaled", "net", "updates", "advice"),
+    [
+        (
+            (3, 32, 32),
+            False,
+            None,
+            60,
+            "try a pretrained encoder, as --net timm:resnet18 --method slda, or --net small",
+        ),
+        ((3, 32, 32), False, "slim-resnet18", 5000, "try a pretrained encoder, as --net timm:resnet18 --method slda"),
+        ((3, 32, 32), False, "timm:resnet18", 60, "try --method slda"),
+        ((13,), True, None, 60, "--standardise would scale"),
+        ((13,), False, None, 60, "try --method slda or another --lr"),
+    ],
+)
+def test_advice_is_for_the_data_at_hand(
+    shape: tuple[int, ...], unscaled: bool, net: str | None, updates: int, advice: str
+) -> None:
+    found = Baselines({}, shape, unscaled, asked=1, of=1).advice({"net": net, "updates": updates})
+    assert found.startswith(advice)
+    assert ("small-cnn" in found) == ("small" in advice)
+
+
+def test_unscaled_columns_are_noticed() -> None:
+    table = (RNG.normal(size=(20, 3)) * [1, 1, 800]).astype(np.float32)
+    labels = [0, 1] * 10
+    assert baselines(Source(from_arrays(table, labels, table, labels), OPTIONS), 1).unscaled
+    assert not baselines(Source(dataset(), OPTIONS), 1).unscaled
+    assert not baselines(
+        Source(from_arrays(table.astype(np.uint8), labels, table.astype(np.uint8), labels), OPTIONS), 1
+    ).unscaled
