@@ -91,6 +91,8 @@ class WriteError(HoldfastError, OSError):
 
 
 class ServiceError(HoldfastError):
+    """A service has refused, with the HTTP status in `status`, or could not be reached: None."""
+
     def __init__(self, why: str, status: int | None = None) -> None:
         super().__init__(why)
         self.status = status

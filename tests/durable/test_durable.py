@@ -376,7 +376,7 @@ def test_after_a_fork_only_the_process_that_opened_it_can_change_it(home: Path) 
         if child == 0:
             try:
                 answers = learner.predict(BATCHES[0][0])
-                changes = [
+                changes: list[Callable[[], object]] = [
                     lambda: learner.observe(*BATCHES[1]),
                     lambda: learner.ask(BATCHES[1][0]),
                     lambda: learner.forget("k0"),

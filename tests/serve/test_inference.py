@@ -133,5 +133,5 @@ def test_what_is_wrong_is_said_in_one_line(taught: TestClient, body: Any) -> Non
 @pytest.mark.parametrize("length", ["x", "-1", "1e3", "99999999999999999999", "²"])
 def test_a_wrong_length_of_the_json(taught: TestClient, length: str) -> None:
     body = json.dumps({"inputs": [tensor(X)]})
-    headers = {"Inference-Header-Content-Length": length.encode()}
+    headers = {b"Inference-Header-Content-Length": length.encode()}
     assert taught.post(INFER, content=body, headers=headers).status_code == 400

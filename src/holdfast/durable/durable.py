@@ -159,7 +159,7 @@ class DurableLearner(Learner):
     def checkpoint(self, *, spare: int | None = None) -> None:
         """Writes the learner as a whole; the log of changes starts anew.
 
-        Parameters:
+        Args:
             spare: the step of a kept checkpoint that stays, although it would be the next to go.
 
         Raises:
