@@ -124,7 +124,7 @@ def taught(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.mark.parametrize("body", WRONG, ids=range(len(WRONG)))
 def test_what_is_wrong_is_said_in_one_line(taught: TestClient, body: Any) -> None:
-    sent = {"content": body} if isinstance(body, bytes) else {"json": body}
+    sent: dict[str, Any] = {"content": body} if isinstance(body, bytes) else {"json": body}
     response = taught.post(INFER, **sent)
     assert response.status_code in (400, 422), response.text
     assert "\n" not in response.json()["error"] and set(response.json()) == {"error"}
@@ -133,5 +133,5 @@ def test_what_is_wrong_is_said_in_one_line(taught: TestClient, body: Any) -> Non
 @pytest.mark.parametrize("length", ["x", "-1", "1e3", "99999999999999999999", "²"])
 def test_a_wrong_length_of_the_json(taught: TestClient, length: str) -> None:
     body = json.dumps({"inputs": [tensor(X)]})
-    headers = {"Inference-Header-Content-Length": length.encode()}
+    headers = {b"Inference-Header-Content-Length": length.encode()}
     assert taught.post(INFER, content=body, headers=headers).status_code == 400

@@ -62,7 +62,7 @@ def test_pictures_in_every_form_are_the_same_batch(tmp_path: Path) -> None:
     assert len(hashes) == 1
     with served(tmp_path / "one", PICTURES) as (client, service):
         headers = {"Content-Type": "image/jpeg"}
-        sent = {"content": picture(RED, "JPEG"), "params": {"label": "r"}, "headers": headers}
+        sent: dict[str, Any] = {"content": picture(RED, "JPEG"), "params": {"label": "r"}, "headers": headers}
         assert client.post("/v1/learn", **sent).json()["step"] == 1
         assert client.post("/v1/predict", **sent).json()["answers"][0]["label"] == "r"
 

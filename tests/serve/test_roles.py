@@ -79,7 +79,7 @@ def test_a_token_is_also_a_password(tmp_path: Path) -> None:
         assert client.get("/v1/state", auth=("anyone", TOKENS["answer"])).status_code == 200
         assert client.get("/v1/state", auth=("anyone", "wrong")).status_code == 401
         for header in ("Basic", "Basic ???", "Bearer", "Bearer é", f"Digest {TOKENS['answer']}"):
-            response = client.get("/v1/state", headers={"Authorization": header.encode("latin-1")})
+            response = client.get("/v1/state", headers={b"Authorization": header.encode("latin-1")})
             assert response.status_code == 401 and response.headers["www-authenticate"] == "Bearer"
         nobody = base64.b64encode(b"\xff\xfe").decode()
         assert client.get("/v1/state", headers={"Authorization": f"Basic {nobody}"}).status_code == 401
