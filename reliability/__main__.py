@@ -26,7 +26,9 @@ from reliability import (
     moves,
     odds,
     readers,
+    requests,
     seals,
+    services,
     timers,
     writes,
 )
@@ -106,6 +108,18 @@ FIGURES: dict[str, Figure] = {
     ),
     "R41": Figure("of two containers with one volume, one has the learner", containers.two_containers),
     "R42": Figure("a learner that is moved to another machine goes on, and says what differs", moves.moved_and_back),
+    "R43": Figure(
+        "served over HTTP and killed under load, it has learned every acknowledged batch once",
+        services.killed_under_load,
+    ),
+    "R44": Figure(
+        "served over HTTP, whatever fails or whoever misbehaves, nothing else changes and others are served",
+        together(services.disks_and_folders_that_fail, services.clients_that_die_or_dawdle),
+    ),
+    "R45": Figure(
+        "whatever is sent over HTTP: no 500, and nothing is changed by what is refused",
+        together(requests.made_from_the_schema, requests.noise),
+    ),
 }
 
 

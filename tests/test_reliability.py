@@ -50,7 +50,9 @@ from reliability import (
     moves,
     odds,
     readers,
+    requests,
     seals,
+    services,
     signals,
     timers,
     writes,
@@ -393,3 +395,45 @@ def changed(function: Any, part: str, instead: str) -> Any:
     found: dict[str, Any] = {}
     exec(source.replace(part, instead), function.__globals__, found)
     return found[function.__name__]
+
+
+def test_a_batch_that_a_service_lost_doubled_or_learned_in_another_order_is_seen(tmp_path: Path) -> None:
+    torch.set_num_threads(1)
+    load = services.Load("", batches=1, acknowledged={number: number + 1 for number in range(services.CLIENTS)})
+    with services.opened(tmp_path / "served") as learner:
+        for number in (1, 0, *range(2, services.CLIENTS)):
+            learner.observe(*services.batch(number), key=f"batch {number}")
+    assert "another state" in str(services.flaw_of_what_was_learned(tmp_path, load))
+    for step in (1, 3):
+        load.acknowledged[0] = step
+        found = services.flaw_of_what_was_learned(tmp_path, load)
+        assert "another state" in str(found) if step == 1 else found == "a batch was lost, or learned twice"
+
+
+def test_a_service_that_tells_too_much_of_a_failing_disk_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    from holdfast.serve import app
+    from holdfast.serve.refusals import Refused
+
+    monkeypatch.setattr(app, "refusal", lambda error: Refused(503, str(error)))
+    assert services.disks_and_folders_that_fail(1).lost
+
+
+def test_a_service_that_waits_for_ever_is_seen(tmp_path: Path) -> None:
+    server = services.Server(tmp_path / "served", "--timeout", "60")
+    with services.running(server), holdfast.Client(server.address) as client:
+        client.observe(*services.batch(0))
+        slow = (b"GET / HTTP/1.1\r\n", 1.0, True)
+        assert services.flaw_of_manners(server, client, slow) == "it waits for ever"
+
+
+def test_an_answer_that_fails_or_changes_what_it_should_not_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with requests.watched(tmp_path / "served") as (service, _):
+        assert service.flaw(422, "{}", tmp_path) is None
+        assert "500" in str(service.flaw(500, "", tmp_path))
+        assert "too much" in str(service.flaw(422, f"in {tmp_path}", tmp_path))
+        service.service.learner.observe(*services.batch(1))
+        assert "has changed" in str(service.flaw(422, "{}", tmp_path))
+        monkeypatch.setattr(requests, "MOST_MORE", -1)
+        assert "bytes more" in str(service.flaw(200, "{}", tmp_path))

@@ -124,7 +124,7 @@ def taught(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.mark.parametrize("body", WRONG, ids=range(len(WRONG)))
 def test_what_is_wrong_is_said_in_one_line(taught: TestClient, body: Any) -> None:
-    sent = {"content": body} if isinstance(body, bytes) else {"json": body}
+    sent: dict[str, Any] = {"content": body} if isinstance(body, bytes) else {"json": body}
     response = taught.post(INFER, **sent)
     assert response.status_code in (400, 422), response.text
     assert "\n" not in response.json()["error"] and set(response.json()) == {"error"}

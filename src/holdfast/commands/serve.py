@@ -105,6 +105,7 @@ def main(options: argparse.Namespace) -> int:
 def _serve(app: Any, service: Service, listening: socket.socket, options: argparse.Namespace) -> None:
     import uvicorn
 
+    from holdfast.serve.connections import Connection
     from holdfast.serve.gate import JSONLines
 
     handler = logging.StreamHandler(sys.stderr)
@@ -113,6 +114,8 @@ def _serve(app: Any, service: Service, listening: socket.socket, options: argpar
     sys.setswitchinterval(0.0005)  # an answer waits less for the thread that learns
     config = uvicorn.Config(
         app,
+        http=Connection.within(options.timeout),
+        ws="none",
         log_config=None,
         access_log=False,
         server_header=False,

@@ -1,0 +1,40 @@
+"""Connections whose requests have to begin in time: uvicorn alone would wait for ever for the end of a header."""
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+
+class Connection(H11Protocol):
+    """The gate watches how long a body takes; here it is what comes before."""
+
+    seconds = 30.0
+    _deadline: asyncio.TimerHandle | None = None
+
+    @classmethod
+    def within(cls, seconds: float) -> type["Connection"]:
+        return type(cls.__name__, (cls,), {"seconds": seconds})
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_watching()
+        super().connection_lost(exc)
+
+    def _watch(self) -> None:
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._stop_watching()
+        elif self._deadline is None and not self.transport.is_closing():
+            self._deadline = self.loop.call_later(self.seconds, self.transport.close)
+
+    def _stop_watching(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
