@@ -1,12 +1,14 @@
 """Augmentations: pure, batched, each takes its generator."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from holdfast.errors import BatchError
+
+LEAST_SIDE = 16  # of a picture that can lose some of its border
 
 Augment = Callable[[Tensor, np.random.Generator], Tensor]
 
@@ -37,3 +39,13 @@ def crop_and_flip(x: Tensor, rng: np.random.Generator, padding: int = 4) -> Tens
     columns = left + torch.where(flip, columns.flip(1), columns)
     samples = torch.arange(n, device=x.device)[:, None, None]
     return padded[samples, :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
+
+
+def augment_images(x: Tensor, rng: np.random.Generator) -> Tensor:
+    """`crop_and_flip`, of samples that are images; others stay as they are."""
+    return crop_and_flip(x, rng) if are_images(tuple(x.shape[1:])) else x
+
+
+def are_images(shape: Sequence[int]) -> bool:
+    """Whether samples of this shape are grey or coloured pictures, and not too small to lose some of their border."""
+    return len(shape) == 3 and shape[0] in (1, 3) and min(shape[1:]) >= LEAST_SIDE

@@ -2,6 +2,7 @@
 
 import copy
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,6 +14,8 @@ from holdfast.errors import InputError
 from holdfast.losses import balanced_cross_entropy
 from holdfast.nets import CosineHead, Net
 from tests.methods.reference import batch_of, everything, learner_of, nearest, samples, weights
+
+parts = partial(Holdfast, compete="batch", forward="apart")  # ER-ACE, and what is added to it
 
 TAU = 0.1
 Y = [[0, 1, 1, 0], [2, 2, 1, 2], [3, 0, 4, 4]]
@@ -45,7 +48,7 @@ def share_lost(net: Net, batch: Batch, weight: dict[int, float]) -> float:
 def test_incoming_compete_with_the_spare_rows_and_replayed_with_the_seen_classes(rows: int, forward: str) -> None:
     net = net_with(seen=5, rows=rows)
     new, old = batch_of([3, 1, 3], 0), batch_of([0, 4, 1, 0], 1)
-    method = Holdfast(spare=2, forward=forward)  # type: ignore[arg-type]
+    method = parts(spare=2, forward=forward)  # type: ignore[arg-type]
     incoming = share_lost(net, new, dict.fromkeys([1, 3, 5, 6], 1))
     replayed = share_lost(net, old, dict.fromkeys(range(5), 1))
     assert method.loss(net, new).item() == pytest.approx(incoming, abs=1e-9)
@@ -56,7 +59,7 @@ def test_incoming_compete_with_the_spare_rows_and_replayed_with_the_seen_classes
 def test_prior_all_compete_with_what_is_in_either_batch_by_its_number_of_samples(forward: str) -> None:
     net = net_with(seen=6, rows=9)
     new, old = batch_of([3, 1, 3], 0), batch_of([0, 4, 1, 0, 0], 1)
-    method = Holdfast(compete="prior", forward=forward)  # type: ignore[arg-type]
+    method = parts(compete="prior", forward=forward)  # type: ignore[arg-type]
     counts = {0: 3.0, 1: 2.0, 3: 2.0, 4: 1.0}
     expected = share_lost(net, new, counts) + share_lost(net, old, counts)
     assert method.loss(net, new, old).item() == pytest.approx(expected, abs=1e-9)
@@ -77,7 +80,7 @@ def test_balanced_cross_entropy_at_extreme_values() -> None:
 
 
 def test_with_no_part_added_it_is_er_ace_bit_for_bit() -> None:
-    both = [Learner(mlp((4,), width=6), method, memory=10) for method in (ERACE(), Holdfast())]
+    both = [Learner(mlp((4,), width=6), method, memory=10) for method in (ERACE(), parts())]
     for step, y in enumerate(Y * 3):
         for learner in both:
             learner.observe(samples(4, step), y)
@@ -85,7 +88,7 @@ def test_with_no_part_added_it_is_er_ace_bit_for_bit() -> None:
 
 
 def test_a_new_class_takes_the_next_spare_row() -> None:
-    learner = Learner(mlp((4,), width=6), Holdfast(spare=3), memory=10)
+    learner = Learner(mlp((4,), width=6), parts(spare=3), memory=10)
     for step, y in enumerate(Y):
         rows = learner.net.head.weight.detach().clone()
         learner.observe(samples(4, step).float(), y)
@@ -99,7 +102,7 @@ def test_a_new_class_takes_the_next_spare_row() -> None:
 
 
 def test_spare_rows_grow_without_touching_those_there_are() -> None:
-    learner = Learner(mlp((4,), width=6), Holdfast(spare=3), memory=10, optimizer=_momentum)
+    learner = Learner(mlp((4,), width=6), parts(spare=3), memory=10, optimizer=_momentum)
     for step, y in enumerate(Y):
         learner.observe(samples(4, step).float(), y)
     before = learner.net.head.weight.detach().clone()
@@ -119,7 +122,7 @@ def _momentum(parameters: object) -> torch.optim.Optimizer:
 
 
 def test_a_head_sized_in_advance_learns_the_same_with_spare_rows() -> None:
-    grown, sized = (Learner(mlp((4,), width=6), Holdfast(spare=3), memory=10, classes=n) for n in (0, 30))
+    grown, sized = (Learner(mlp((4,), width=6), parts(spare=3), memory=10, classes=n) for n in (0, 30))
     for step, y in enumerate(Y * 2):
         for learner in (grown, sized):
             learner.observe(samples(4, step).float(), y)
@@ -133,7 +136,7 @@ def test_joint_batchnorm_sees_both_batches_as_one() -> None:
     net.head.grow(3, 3, 6)
     new, old = batch_of([2, 1], 0), batch_of([0, 0, 1], 1)
     joint, twin = copy.deepcopy(net), copy.deepcopy(net)
-    loss = Holdfast(forward="joint").loss(joint, new, old)
+    loss = parts(forward="joint").loss(joint, new, old)
     logits = twin(torch.cat([new.x, old.x]))
     expected = (
         -logits[:2, 1:].log_softmax(1)[[0, 1], [1, 0]].mean() - logits[2:].log_softmax(1)[[0, 1, 2], old.y].mean()
@@ -143,7 +146,7 @@ def test_joint_batchnorm_sees_both_batches_as_one() -> None:
     assert torch.equal(
         joint.get_buffer("encoder.module.1.running_mean"), twin.get_buffer("encoder.module.1.running_mean")
     )
-    assert loss.item() != pytest.approx(Holdfast().loss(net, new, old).item(), abs=1e-3)
+    assert loss.item() != pytest.approx(parts().loss(net, new, old).item(), abs=1e-3)
 
 
 def test_running_statistics_of_replayed_samples_alone() -> None:
@@ -152,19 +155,19 @@ def test_running_statistics_of_replayed_samples_alone() -> None:
     net.head.grow(3, 3, 6)
     new, old = batch_of([2, 1], 0), batch_of([0, 0, 1], 1)
     replayed, first, plain = (copy.deepcopy(net) for _ in range(3))
-    loss = Holdfast(forward="replay-statistics").loss(replayed, new, old)
-    assert loss.item() == Holdfast().loss(plain, new, old).item()
+    loss = parts(forward="replay-statistics").loss(replayed, new, old)
+    assert loss.item() == parts().loss(plain, new, old).item()
     x = old.x @ net.get_parameter("encoder.module.0.weight").T + net.get_parameter("encoder.module.0.bias")
     mean, variance = 0.1 * x.mean(0), 0.9 + 0.1 * x.var(0)
     assert torch.allclose(replayed.get_buffer("encoder.module.1.running_mean"), mean, atol=1e-12)
     assert torch.allclose(replayed.get_buffer("encoder.module.1.running_var"), variance, atol=1e-12)
-    Holdfast(forward="replay-statistics").loss(first, new)  # nothing to replay yet
+    parts(forward="replay-statistics").loss(first, new)  # nothing to replay yet
     assert first.get_buffer("encoder.module.1.running_mean").any()
     assert replayed.get_submodule("encoder.module.1").momentum == 0.1
 
 
 def test_class_means_answer_and_the_net_learns_the_same() -> None:
-    by_net, by_means = (learner_of(Holdfast(answer=a), memory=30, lr=0.05, width=12) for a in ("net", "means"))
+    by_net, by_means = (learner_of(parts(answer=a), memory=30, lr=0.05, width=12) for a in ("net", "means"))
     for step in range(8):
         y = np.random.default_rng(step).integers(0, 5, 10).tolist()
         for learner in (by_net, by_means):
@@ -180,4 +183,4 @@ def test_class_means_answer_and_the_net_learns_the_same() -> None:
 
 def test_parts_that_exclude_each_other() -> None:
     with pytest.raises(InputError, match="spare must be 0"):
-        Holdfast(compete="prior", spare=2)
+        parts(compete="prior", spare=2)

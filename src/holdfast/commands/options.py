@@ -26,7 +26,7 @@ def add_choices(command: argparse.ArgumentParser, *names: str) -> None:
 
 def _reading(choice: Choice) -> dict[str, Any]:
     if choice.kinds == (bool,):
-        return {"action": "store_true"}
+        return {"action": argparse.BooleanOptionalAction, "default": None}
     if isinstance(choice.usual, list):
         return {"action": "append", "metavar": choice.metavar}
     return {"type": choice.kinds[0] if len(choice.kinds) == 1 else number_or_text, "metavar": choice.metavar}

@@ -36,6 +36,16 @@ class StepContext:
     view: Callable[[str, Batch], Batch]  # a batch on the net's device, augmented in a way that depends on the name
 
 
+@dataclass(frozen=True, slots=True)
+class Usual:
+    """What a method is meant to be used with; whoever says otherwise has it otherwise."""
+
+    lr: float = 0.1
+    augment: bool = False  # images, with random crops and flips
+    average: float = 0.0
+    codec: str | None = None  # of images in memory
+
+
 @dataclass(frozen=True, kw_only=True)
 class Method(ABC):
     """What is done with an incoming batch and the past: a frozen set of hyper-parameters. Only `loss` is required.
@@ -62,6 +72,7 @@ class Method(ABC):
     """
 
     learns_by_gradient: ClassVar[bool] = True  # otherwise the encoder stays as it is
+    usual: ClassVar[Usual] = Usual()
     needs_task_ids: ClassVar[bool] = False
     iid_batches: ClassVar[int] = 0  # above 0: the stream is shuffled, with so many of its batches a step
     memory_class: ClassVar[type[Memory]] = Reservoir

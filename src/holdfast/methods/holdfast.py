@@ -1,6 +1,6 @@
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -9,7 +9,7 @@ from holdfast.batch import Batch
 from holdfast.errors import InputError
 from holdfast.losses import balanced_cross_entropy, cross_entropy
 from holdfast.memory import Memory
-from holdfast.methods.base import Method, Scores
+from holdfast.methods.base import Method, Scores, Usual
 from holdfast.methods.class_means import nearest_mean
 from holdfast.methods.options import Count
 from holdfast.nets import Net
@@ -31,10 +31,12 @@ class Holdfast(Method):
         answer: by the `net`, or by the nearest class mean of the memory's features (`means`).
     """
 
+    usual: ClassVar[Usual] = Usual(lr=0.05, augment=True, average=0.99, codec="webp:75")
+
     head: Literal["linear", "cosine"] = "cosine"
-    compete: Literal["batch", "prior"] = "batch"
+    compete: Literal["batch", "prior"] = "prior"
     spare: Count = 0
-    forward: Literal["apart", "joint", "replay-statistics"] = "apart"
+    forward: Literal["apart", "joint", "replay-statistics"] = "joint"
     answer: Literal["net", "means"] = "net"
 
     def __post_init__(self) -> None:

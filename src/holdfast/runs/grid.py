@@ -9,7 +9,7 @@ from typing import Any
 
 from holdfast import methods
 from holdfast.errors import InputError, UnknownName
-from holdfast.runs.spec import CHOICES, RunSpec
+from holdfast.runs.spec import BY_METHOD, CHOICES, RunSpec
 
 MOST_RUNS = 100_000  # of one command
 MOST_BYTES = 2**16  # of a grid
@@ -34,7 +34,8 @@ def grid(**chosen: Any) -> list[RunSpec]:
             raise UnknownName("choice", name, [*AXES, "seeds"])
     values = [_values(name, chosen[name]) if name in chosen else _usual(name) for name in AXES]
     check_number(math.prod(map(len, values)))
-    return [_spec(**dict(zip(AXES.values(), each, strict=True))) for each in itertools.product(*values)]
+    undecided = BY_METHOD - {AXES[name] for name in chosen}
+    return [_spec(undecided, **dict(zip(AXES.values(), each, strict=True))) for each in itertools.product(*values)]
 
 
 def check_number(runs: int) -> None:
@@ -102,6 +103,6 @@ def _values(name: str, given: Any) -> list[Any]:
     return [float(value) if float in kinds else value for value in values]
 
 
-def _spec(method: str, **rest: Any) -> RunSpec:
+def _spec(undecided: frozenset[str], method: str, **rest: Any) -> RunSpec:
     name, options = methods.parse(method)
-    return RunSpec(method=name, options=options, **rest)
+    return RunSpec(method=name, options=options, undecided=undecided, **rest)

@@ -32,7 +32,7 @@ def run_id(spec: RunSpec, source: Source, method: Method, net: str) -> str:
     leaves old runs what they are.
     """
     canonical = {
-        **_not_usual(spec, without=("method", "options", "stream", "net")),
+        **_not_usual(spec, without=("method", "options", "stream", "net", "undecided")),
         "method": methods.identity(spec.method),
         "options": _not_usual(method),
         "stream": source.options,

@@ -13,7 +13,7 @@ from torch import nn
 
 from holdfast import methods
 from holdfast.arguments import bytes_of
-from holdfast.augment import crop_and_flip
+from holdfast.augment import are_images, crop_and_flip
 from holdfast.errors import InputError, UnknownName
 from holdfast.learner import Learner, state
 from holdfast.learner.parts import check_learns
@@ -134,6 +134,7 @@ def plan(spec: RunSpec, source: Source, nets: Nets = MappingProxyType({})) -> Pl
         said = "--augment" if spec.augment else f"--codec {spec.codec}"
         raise InputError(f"{said} is for images, and the memory holds features of {net}; frozen=false keeps images")
     start = methods.make(*methods.parse(spec.start)) if spec.start else method
+    spec = _decided(spec, source, method, start, net)
     for each in (start, method):
         check_learns(each, spec.updates_per_batch, spec.standardise)
     if start is not method and (not source.has_tasks or start.head != method.head):
@@ -151,6 +152,22 @@ def plan(spec: RunSpec, source: Source, nets: Nets = MappingProxyType({})) -> Pl
     schedule = Schedule.parse(spec.eval_every, spec.eval_mode)
     _check_slices(schedule, source)
     return Plan(spec, source, method, start, net, schedule, nets)
+
+
+def _decided(spec: RunSpec, source: Source, method: Method, start: Method, net: str) -> RunSpec:
+    """With what the method is meant to be used with, as far as it suits samples and net."""
+    usual, samples = method.usual, source.dataset.train_x
+    features = pretrained.is_pretrained(net) and pretrained.parse(net).frozen is True
+    images = not features and are_images(samples.shape[1:])
+    codec = codecs.find(usual.codec if images else None)
+    takes = codec is not None and codec.takes(samples.shape[1:], samples.dtype) is None
+    suitable: dict[str, Any] = {
+        "lr": usual.lr,
+        "augment": usual.augment and images,
+        "average": usual.average if not any(each.trains_to_answer for each in (start, method)) else 0.0,
+        "codec": usual.codec if takes else None,
+    }
+    return dataclasses.replace(spec, undecided=frozenset(), **{name: suitable[name] for name in spec.undecided})
 
 
 def _check_slices(schedule: Schedule, source: Source) -> None:

@@ -25,6 +25,7 @@ class Choice:
     name: str = ""  # as it is written there, if not as the field
     metavar: str | None = None
     usual: Any = None  # where nothing is chosen: a value, or a list of them
+    by_method: bool = False  # where nothing is chosen, the method has a say
     kinds: tuple[type, ...] = ()  # of its values, as the field's type hint says
     affects: Literal["macs", "time"] | None = None  # multiply-adds and with them time; time alone; or neither
     parse: Callable[[str, Any], Any] = lambda option, value: value  # or an error that says what it must be
@@ -83,7 +84,7 @@ class RunSpec:
     )
     method: str = chosen(
         "a method, or file.py:Class; repeatable",
-        usual=["er", "er-ace", "er-aml"],
+        usual=["er", "er-ace", "holdfast"],
         metavar="NAME[:option=value,...]",
         affects="macs",
     )
@@ -97,24 +98,35 @@ class RunSpec:
         parse=_memory,
     )
     codec: str | None = chosen(
-        "hold samples as webp:75 (a quality from 0 to 100) or png: as many as fit where M a class would fit raw",
+        "hold samples as webp:75 (a quality from 0 to 100) or png: as many as fit where M a class would fit raw "
+        "(default raw; holdfast, with images: webp:75)",
         default=None,
         metavar="NAME",
         affects="macs",
         parse=_codec,
         later=True,
+        by_method=True,
     )
     seed: int = chosen("", default=0, usual=[0, 1, 2], parse=whole)
-    lr: float = chosen("learning rate (default {usual:g})", default=0.1, parse=partial(real, allowed=LEARNING_RATES))
+    lr: float = chosen(
+        "learning rate (default {usual:g}; holdfast: 0.05)",
+        default=0.1,
+        parse=partial(real, allowed=LEARNING_RATES),
+        by_method=True,
+    )
     momentum: float = chosen("of SGD (default {usual:g})", default=0.0, parse=partial(real, allowed=DECAYS), later=True)
-    augment: bool = chosen("random crops and flips", default=False, affects="time")
+    augment: bool = chosen(
+        "random crops and flips (default: no; holdfast, on images: yes)", default=False, affects="time", by_method=True
+    )
     average: float = chosen(
-        "answer by a moving average of the net with this decay, as 0.99 (default {usual:g}: by the net that learns)",
+        "answer by a moving average of the net with this decay, as 0.99 (default {usual:g}: by the net that learns; "
+        "holdfast: 0.99)",
         default=0.0,
         metavar="DECAY",
         affects="macs",
         parse=partial(real, allowed=DECAYS),
         later=True,
+        by_method=True,
     )
     updates_per_batch: int = chosen(
         "gradient steps on each batch (default {usual})",
@@ -167,6 +179,8 @@ class RunSpec:
         affects="time",
     )
 
+    undecided: frozenset[str] = field(default=frozenset(), compare=False)  # fields that the method has a say in
+
     def __post_init__(self) -> None:
         for name, choice in CHOICES.items():
             object.__setattr__(self, name, choice.parse(choice.option, getattr(self, name)))
@@ -180,7 +194,8 @@ class RunSpec:
 
     def as_json(self) -> dict[str, Any]:
         """As records have it."""
-        return {**asdict(self), "options": named(self.method, self.options)}
+        said = {name: value for name, value in asdict(self).items() if name in FIELDS}
+        return {**said, "options": named(self.method, self.options)}
 
 
 def _kinds(hint: Any) -> tuple[type, ...]:
@@ -198,7 +213,8 @@ def _choices() -> dict[str, Choice]:
 
 
 CHOICES = _choices()  # by the names of their fields
-FIELDS = tuple(each.name for each in fields(RunSpec))
+FIELDS = tuple(each.name for each in fields(RunSpec) if each.name != "undecided")
+BY_METHOD = frozenset(name for name, choice in CHOICES.items() if choice.by_method)
 LATER = {each.name: each.default for each in fields(RunSpec) if each.name in CHOICES and CHOICES[each.name].later}
 SETTING = tuple(name for name in CHOICES if name not in ("method", "seed", "probe"))  # what runs to compare share
 
