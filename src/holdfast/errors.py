@@ -91,6 +91,12 @@ class WriteError(HoldfastError, OSError):
 
 
 class ServiceError(HoldfastError):
+    """A service cannot be reached, or does not do what it was asked.
+
+    Attributes:
+        status: of its answer, None if there was none.
+    """
+
     def __init__(self, why: str, status: int | None = None) -> None:
         super().__init__(why)
         self.status = status

@@ -86,9 +86,9 @@ def test_a_step_that_fails_leaves_the_statistics(steps: int, monkeypatch: pytest
     for _ in range(steps):
         one.observe(*table())
     before = one.state_hash()
-    calls, learn = [], holdfast.ERACE.learn
+    calls, learn = [], holdfast.ER.learn
 
-    def fail(self: holdfast.ERACE, new: holdfast.Batch, at: holdfast.StepContext) -> object:
+    def fail(self: holdfast.ER, new: holdfast.Batch, at: holdfast.StepContext) -> object:
         calls.append(new)
         if len(calls) == 2:
             raise RuntimeError("no power")
