@@ -16,6 +16,7 @@ from torch import Tensor
 from holdfast import ER, ERACE, ERAML, SSIL, Batch, Holdfast, ICaRL, Method, Reservoir, checks
 from holdfast.commands.main import main
 from holdfast.learner import learner as learner_module
+from holdfast.learner import training
 from holdfast.memory import Memory
 from holdfast.memory.class_index import Array, Journal
 from holdfast.methods import METHODS, StepContext
@@ -174,7 +175,7 @@ def a_learner_that_keeps_the_callers_array() -> Iterator[None]:
 def a_learner_that_does_not_look_at_its_weights() -> Iterator[None]:
     with (
         patch("holdfast.learner.finite.all_below", new=lambda limit, tensors: True),
-        patch.object(learner_module, "all_below", new=lambda limit, tensors: True),
+        patch.object(training, "all_below", new=lambda limit, tensors: True),
     ):
         yield
 

@@ -21,7 +21,7 @@ MODULES = ["errors", "losses", "checks", "sklearn", "river"]
 MAIN = ["Learner", "Learner.observe", "open", "roll_back", "backup", "verify", "Method", "Reservoir", "pretrained"]
 MAIN += ["run", "sweep", "Results", "from_arrays", "ordered", "sklearn.OnlineClassifier", "river.OnlineClassifier"]
 INTERNAL = {  # of classes that are public: what other rooms of the package need of them
-    "Learner": {"answering_net", "as_samples", "at_rest", "register_view_hook", "repeat", "serialized"},
+    "Learner": {"answering_net", "as_samples", "at_rest", "repeat", "serialized"},
     "Memory": {
         "codec_version",
         "copy",

@@ -36,14 +36,22 @@ class Question:
 
 
 class Client:
-    """Asks and teaches the learner that `holdfast serve` has at `address`.
+    """Asks and teaches the learner of `holdfast serve`.
 
-    Samples are an array, or a list of pictures: paths or contents of PNG, JPEG or WebP files. `token`: of the file
-    that the service was started with. `name`: as its `--name`. A request that gets no answer, or is told to come again
-    later, is sent again, up to `retries` times; what it would change is changed once all the same.
+    Samples are an array, or a list of pictures: paths or contents of PNG, JPEG or WebP files. Mistakes in what is sent
+    raise what the learner would raise, `InputError` or `NothingLearned`; whatever else goes wrong is a `ServiceError`.
 
-    Mistakes in what is sent raise what the learner would raise, `InputError` or `NothingLearned`; whatever else goes
-    wrong is a `ServiceError`.
+    Args:
+        address: where the service is.
+        token: one of the file that the service was started with.
+        name: as its `--name`.
+        timeout: how many seconds an answer may take.
+        retries: how often a request that gets no answer, or is told to come again later, is sent again. What it would
+            change is changed once all the same.
+        verify: whether certificates are checked, or an `ssl.SSLContext` by which they are.
+
+    Raises:
+        ServiceError: if httpx is not installed.
     """
 
     def __init__(
@@ -67,49 +75,143 @@ class Client:
         self.close()
 
     def close(self) -> None:
+        """Closes its connections."""
         self._http.close()
 
     def observe(self, x: Samples, y: Labels, *, key: str | None = None) -> int:
-        """One step on a batch, safe on the service's disk when this returns. Returns after how many steps.
+        """Learns one batch, which is safe on the service's disk when this returns.
 
-        `key`: what the batch is called; given twice, it is learned once. Without one, it gets a name of its own.
+        Args:
+            x: samples: an array, or a list of pictures.
+            y: one label per sample, strings or integers.
+            key: a name for the batch: given twice, it is learned once. Without one, it gets a name of its own.
+
+        Returns:
+            How many batches have been learned by then.
+
+        Raises:
+            InputError: if what was sent is wrong.
+            ServiceError: if the service cannot be reached or is unable.
         """
         return self._learned("/v1/learn", key, **_tensor(x, labels=_plain(y)))
 
     def predict(self, x: Samples) -> list[Label]:
-        """The most probable label of each sample."""
+        """Predicts the most probable label of each sample.
+
+        Args:
+            x: samples: an array, or a list of pictures.
+
+        Returns:
+            One label per sample.
+
+        Raises:
+            NothingLearned: if no class has been seen yet.
+            InputError: if what was sent is wrong.
+            ServiceError: if the service cannot be reached or is unable.
+        """
         classes, found = self._answers(x)
         return [classes[best] for best in found["probability"].argmax(1).tolist()]
 
     def predict_proba(self, x: Samples) -> NDArray[np.float32]:
-        """The probability of each class in `classes`, one row a sample."""
+        """Predicts the probability of each class.
+
+        Args:
+            x: samples: an array, or a list of pictures.
+
+        Returns:
+            One row per sample, with one column for each of `classes`.
+
+        Raises:
+            NothingLearned: if no class has been seen yet.
+            InputError: if what was sent is wrong.
+            ServiceError: if the service cannot be reached or is unable.
+        """
         return self._answers(x)[1]["probability"]
 
     def similarity(self, x: Samples) -> NDArray[np.float32]:
-        """Of each sample to the class that it is most similar to: a cosine, so from -1 to 1."""
+        """Computes how similar each sample is to the class it is most similar to.
+
+        Args:
+            x: samples: an array, or a list of pictures.
+
+        Returns:
+            One cosine per sample, from -1 to 1.
+
+        Raises:
+            NothingLearned: if no class has been seen yet.
+            InputError: if what was sent is wrong.
+            ServiceError: if the service cannot be reached or is unable.
+        """
         _, found = self._answers(x)
         if "similarity" not in found:
             raise InputError("only answers of a cosine head tell how similar a class is")
         return found["similarity"]
 
     def ask(self, x: Samples) -> Question:
-        """Answers now, and keeps the samples until their labels are told."""
+        """Answers now, and keeps the samples until their labels are known.
+
+        Args:
+            x: samples: an array, or a list of pictures.
+
+        Returns:
+            A question with a `number`, for `tell`, the `answers`, and the `step` that they are of.
+
+        Raises:
+            InputError: if what was sent is wrong.
+            ServiceError: if the service cannot be reached or is unable.
+        """
         asked = self._json("POST", "/v1/ask", **_tensor(x))
         return Question(asked["ticket"], [answer["label"] for answer in asked["answers"]], asked["step"])
 
     def tell(self, ticket: Question | int, y: Labels, *, key: str | None = None) -> int:
-        """The labels of a question have come: one step on its samples, which closes it. `key`: as in `observe`."""
+        """Learns the samples of a question, whose labels have come, and closes it.
+
+        Args:
+            ticket: what `ask` returned, or its number.
+            y: one label per sample.
+            key: as for `observe`.
+
+        Returns:
+            How many batches have been learned by then.
+
+        Raises:
+            TicketError: if the question is not open.
+            InputError: if what was sent is wrong.
+            ServiceError: if the service cannot be reached or is unable.
+        """
         number = ticket.number if isinstance(ticket, Question) else ticket
         return self._learned("/v1/tell", key, json={"ticket": number, "labels": _plain(y)})
 
     def forget(self, label: Hashable) -> int:
-        """Erases a class. Returns how many samples were held."""
+        """Erases a class: its samples, its row of the head and its name.
+
+        Args:
+            label: the class.
+
+        Returns:
+            How many samples of it the memory held.
+
+        Raises:
+            InputError: if what was sent is wrong.
+            ServiceError: if the service cannot be reached or is unable.
+        """
         (plain,) = _plain([label])
         forgotten: int = self._json("POST", "/v1/forget", json={"label": plain})["samples"]
         return forgotten
 
     def forget_samples(self, x: Samples) -> int:
-        """Erases samples that equal one of these. Returns how many were held."""
+        """Erases samples from the memory and the open questions.
+
+        Args:
+            x: the samples; whatever equals one of them is erased.
+
+        Returns:
+            How many samples the memory held.
+
+        Raises:
+            InputError: if what was sent is wrong.
+            ServiceError: if the service cannot be reached or is unable.
+        """
         forgotten: int = self._json("POST", "/v1/forget-samples", **_tensor(x))["samples"]
         return forgotten
 
@@ -137,29 +239,75 @@ class Client:
         return found
 
     def memory_summary(self) -> list[dict[str, Any]]:
-        """One entry for each class that is held, the largest first."""
+        """Says what the memory holds.
+
+        Returns:
+            One entry for each class that is held, the largest first.
+
+        Raises:
+            ServiceError: if the service cannot be reached or is unable.
+        """
         found: list[dict[str, Any]] = self._json("GET", "/v1/memory")
         return found
 
     def memory_gallery(self, path: str | Path) -> None:
-        """Writes a PNG with a row for each class that is held."""
+        """Writes a picture of what the memory holds.
+
+        Args:
+            path: of a PNG file, which gets a row for each class.
+
+        Raises:
+            ServiceError: if the service cannot be reached or is unable.
+        """
         Path(path).write_bytes(self._sent("GET", "/v1/memory/gallery").content)
 
     def save(self, path: str | Path) -> None:
-        """Writes the learner as a file that `holdfast.Learner.load` reads."""
+        """Writes the learner into a file that `holdfast.Learner.load` reads.
+
+        Args:
+            path: the file.
+
+        Raises:
+            ServiceError: if the service cannot be reached or is unable.
+        """
         Path(path).write_bytes(self._sent("GET", "/v1/checkpoint").content)
 
     def checkpoint(self) -> int:
-        """Writes one on the service's disk, to go back to. Returns its step."""
+        """Writes a checkpoint on the service's disk, to go back to.
+
+        Returns:
+            Its step.
+
+        Raises:
+            ServiceError: if the service cannot be reached or is unable.
+        """
         step: int = self._json("POST", "/v1/checkpoints")["step"]
         return step
 
     def kept(self) -> list[int]:
-        """The steps that can be gone back to, the latest first."""
+        """Lists the checkpoints that the learner can go back to.
+
+        Returns:
+            Their steps, the latest first.
+
+        Raises:
+            ServiceError: if the service cannot be reached or is unable.
+        """
         return [each["step"] for each in self._json("GET", "/v1/checkpoints")]
 
     def roll_back(self, step: int) -> int:
-        """All that was learned since is undone. Returns the step."""
+        """Takes the learner back to a checkpoint that is kept. All that was learned since is undone.
+
+        Args:
+            step: one of those that `kept` lists.
+
+        Returns:
+            The step.
+
+        Raises:
+            InputError: if what was sent is wrong.
+            ServiceError: if the service cannot be reached or is unable.
+        """
         now: int = self._json("POST", "/v1/roll-back", json={"step": step})["step"]
         return now
 

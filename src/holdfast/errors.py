@@ -91,7 +91,11 @@ class WriteError(HoldfastError, OSError):
 
 
 class ServiceError(HoldfastError):
-    """A service has refused, with the HTTP status in `status`, or could not be reached: None."""
+    """A service cannot be reached, or does not do what it was asked.
+
+    Attributes:
+        status: of its answer, None if there was none.
+    """
 
     def __init__(self, why: str, status: int | None = None) -> None:
         super().__init__(why)

@@ -260,7 +260,7 @@ def test_a_question_asked_while_another_thread_fails_is_not_lost(home: Path) -> 
 
     learner = opened(home)
     learner.observe(*BATCHES[0])
-    learner._augment = failing
+    learner.training.augment = failing
 
     def fail() -> None:
         with pytest.raises(ZeroDivisionError):

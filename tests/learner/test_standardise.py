@@ -86,16 +86,16 @@ def test_a_step_that_fails_leaves_the_statistics(steps: int, monkeypatch: pytest
     for _ in range(steps):
         one.observe(*table())
     before = one.state_hash()
-    calls, update = [], one._update
+    calls, learn = [], holdfast.ER.learn
 
-    def fail(new: holdfast.Batch) -> object:
+    def fail(self: holdfast.ER, new: holdfast.Batch, at: holdfast.StepContext) -> object:
         calls.append(new)
         if len(calls) == 2:
             raise RuntimeError("no power")
-        return update(new)
+        return learn(self, new, at)
 
     with monkeypatch.context() as patch:
-        patch.setattr(one, "_update", fail)
+        patch.setattr(type(one.method), "learn", fail)
         with pytest.raises(RuntimeError, match="power"):
             one.observe(*table())
     assert one.state_hash() == before

@@ -71,7 +71,7 @@ def test_gradients_are_those_of_the_next_step(method: ER, learner: Learner, stre
         return
     x, y, _ = stream.batch(STEP)
     new_y = torch.tensor([learner.classes.index(label) for label in y])
-    old = learner.memory.sample(10, learner._rng("recall"))
+    old = learner.memory.sample(10, learner.training.rng("recall", learner.step))
     assert old is not None
     norms, labels = [], []
     for samples, targets in ((torch.from_numpy(x), new_y), (old.x, old.y)):

@@ -21,7 +21,7 @@ from holdfast.learner import Learner, operations
 from holdfast.learner.labels import encode
 from holdfast.learner.parts import MakeOptimizer, check_clip, check_optimizer, check_parts
 from holdfast.learner.progress import check_window, new_tally
-from holdfast.learner.state import restored
+from holdfast.learner.state import restored, serialized
 from holdfast.learner.transaction import Result, nothing
 from holdfast.memory import Memory
 from holdfast.memory.class_index import Journal
@@ -294,7 +294,7 @@ class DurableLearner(Learner):
 
     def _with_conditions(self, **manifest: Any) -> bytes:
         where = {"conditions": self._conditions(), "holdfast": __version__}
-        return self._serialized(where | manifest)
+        return serialized(self, where | manifest)
 
     def _commit(self, operation: operations.Operation | None, journal: Journal) -> None:
         if self._folder is None:

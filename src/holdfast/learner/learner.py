@@ -1,7 +1,6 @@
 """The learner: observe labelled batches as they come, predict at any time."""
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,17 +11,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from holdfast.arguments import ANY, AT_LEAST_ONE, DECAYS, Range, real, whole
+from holdfast.arguments import ANY, AT_LEAST_ONE, Range, real, whole
 from holdfast.augment import Augment
 from holdfast.batch import Batch, Task
-from holdfast.errors import BatchError, InputError, NonFiniteError, NothingLearned
+from holdfast.errors import BatchError, InputError, NothingLearned
 from holdfast.learner import answers
-from holdfast.learner.finite import LARGEST, all_below, all_finite, has_numbers, numbers_of
 from holdfast.learner.keys import Keys, check_key
-from holdfast.learner.labels import FORGOTTEN, Labels, encode
+from holdfast.learner.labels import FORGOTTEN, Labels
 from holdfast.learner.operations import Asked, Observed, Operation, Remembered, Told
 from holdfast.learner.parts import (
     MakeOptimizer,
+    check_average,
     check_clip,
     check_holds_features,
     check_learns,
@@ -31,19 +30,19 @@ from holdfast.learner.parts import (
 )
 from holdfast.learner.pending import Pending, Ticket
 from holdfast.learner.progress import Progress, answered, new_tally, seen_of
-from holdfast.learner.state import pack, restored
+from holdfast.learner.state import pack, restored, serialized
+from holdfast.learner.training import Training
 from holdfast.learner.transaction import Change, Changes, Result, nothing
 from holdfast.learner.versions import Versions
 from holdfast.memory import Memory
 from holdfast.memory.class_index import Journal, Slots
 from holdfast.memory.codecs import Codec
-from holdfast.methods.base import Method, StepContext
+from holdfast.methods.base import Method
 from holdfast.modes import inference, no_autocast
-from holdfast.nets import HEADS, Encoder, Net, PretrainedEncoder, reliable_recipe
+from holdfast.nets import HEADS, Encoder, Net, PretrainedEncoder
 from holdfast.nets.averages import Average
 from holdfast.nets.norms import put_norms_back
 from holdfast.nets.pretrained import features_of
-from holdfast.nets.structure import frozen, structure
 from holdfast.samples import (
     Features,
     Samples,
@@ -60,7 +59,6 @@ from holdfast.storage import checkpoint, files
 from holdfast.storage.locks import refuse_files_of_a_learner
 
 _NO_SAMPLES = torch.empty(0)
-MANY_FAILURES = 3  # in a row
 MOST_CLASSES = 100_000  # that a head is sized for in advance
 LARGEST_VALUE = torch.finfo(torch.float32).max  # of a sample
 
@@ -141,10 +139,9 @@ class Learner:
         check_learns(method, whole("updates", updates, AT_LEAST_ONE), standardise)
         self.net = Net(Encoder(encoder, standardise=standardise), HEADS[method.head](self.seed).to(device)).eval()
         self.optimizer = optimizer_of([p for p in self.net.parameters() if p.requires_grad], lr, optimizer)
-        self._augment = augment
-        self.updates = updates
-        self._repetition = 0  # of the updates on a batch
-        self.average = self._averaged(real("average", average, DECAYS))
+        parts: dict[str, Any] = {"augment": augment, "seed": self.seed, "updates": updates}
+        parts["decay"] = check_average(average, method)
+        self.training = Training(self.net, self.optimizer, self.memory, **parts)
         self.versions = Versions(self.nets, self.labels, self.memory, self.optimizer)
         self.pending = Pending(pending)
         self._changes = Changes()
@@ -154,8 +151,6 @@ class Learner:
         self._answering: Net | None = None  # made when asked for, until the next step
         self.keys = Keys()
         self.tally = new_tally(progress, self)
-        self._view_hooks: list[Callable[[Batch], object]] = []
-        self._failures = 0  # how many steps in a row have not led to finite numbers
 
     @property
     def classes(self) -> list[Hashable]:
@@ -269,9 +264,7 @@ class Learner:
             index = self.labels.index(*self.labels.check([label]))
             journal.on_undo(partial(self.labels.remember, index, self.labels[index]))
             self.labels.forget(index)
-            self.net.head.renew(index, self.optimizer)
-            if self.average is not None:
-                self.average.net.head.renew(index)
+            self.training.renew(index)
             self.task = self.task and self.task.without(index)
             return self._erase(self.memory.members(index), journal)
 
@@ -430,7 +423,7 @@ class Learner:
         """The net that answers questions in the present state."""
         if self._answering is None:
             with inference(False), torch_seeded(self.seed, "query", self.step, self.device):
-                at = replace(self._context("query"), net=self.nets[-1])
+                at = replace(self.training.context("query", self.step), net=self.nets[-1])
                 self._answering = self.method.answering_net(at)
         return self._answering
 
@@ -449,28 +442,7 @@ class Learner:
 
     def serialized(self, **more: Any) -> bytes:
         """What `save` writes, with `more` in its manifest."""
-        return self.at_rest(lambda: self._serialized(more))  # until it is written: these are the tensors that learn
-
-    def _serialized(self, more: Mapping[str, Any]) -> bytes:
-        encoder, augment = self.net.encoder.module, self._augment
-        settings = {
-            "net": reliable_recipe(encoder),
-            **self._reference(encoder),
-            "structure": structure(encoder),
-            "frozen": frozen(encoder),
-            "classes": self._classes,
-            "clip_samples": self.clip_samples,
-            **self._learning,
-            "augment": None if augment is None else getattr(augment, "__name__", type(augment).__name__),
-        }
-        tensors, values = pack(self)
-        labels = [encode(label) for label in self.labels]
-        return checkpoint.pack(tensors, {**values, "labels": labels, "settings": settings, **more})
-
-    def _reference(self, encoder: nn.Module) -> dict[str, Any]:
-        """By which a pretrained encoder is known again."""
-        whole = self.frozen_encoder or encoder
-        return {"pretrained": whole.reference} if isinstance(whole, PretrainedEncoder) else {}
+        return self.at_rest(lambda: serialized(self, more))  # until it is written: these are the tensors that learn
 
     @classmethod
     def load(
@@ -530,10 +502,6 @@ class Learner:
         else:
             self._learn(operation)
 
-    def register_view_hook(self, hook: Callable[[Batch], object]) -> None:
-        """`hook` is called with every batch, incoming or replayed, as the net is about to see it."""
-        self._view_hooks.append(hook)
-
     def at_rest(self, work: Callable[[], Result]) -> Result:
         """While `work` is done, no other thread changes the learner."""
         return self._changes.at_rest(work)
@@ -558,59 +526,27 @@ class Learner:
     @property
     def settings(self) -> dict[str, Any]:
         """What it was made with, beside its encoder and method."""
-        lr = self.optimizer.param_groups[0]["lr"]
-        asked = {"lr": lr, "seed": self.seed, "classes": self._classes, "pending": self.pending.room}
+        asked = {"lr": self.training.lr, "seed": self.seed, "classes": self._classes, "pending": self.pending.room}
         average = 0.0 if self.average is None else self.average.decay
         progress = 0 if self.tally is None else self.tally.window
         standardise = self.net.encoder.standardise is not None
-        more = {"average": average, "progress": progress, "updates": self.updates, "standardise": standardise}
+        more = {"average": average, "progress": progress, "updates": self.training.updates, "standardise": standardise}
         return {"memory": self.memory.settings, **more, **asked}
-
-    @property
-    def _learning(self) -> dict[str, Any]:
-        """How it learns, as files have it, if not as it was before there was a choice."""
-        usual = {"updates": 1, "standardise": False}
-        return {name: value for name, value in self.settings.items() if name in usual and value != usual[name]}
 
     @property
     def device(self) -> torch.device:
         """Where the net is."""
-        return self.net.head.weight.device
+        return self.training.device
 
     @property
     def nets(self) -> tuple[Net, ...]:
         """The one that learns first, the one that answers last."""
-        return (self.net,) if self.average is None else (self.net, self.average.net)
+        return self.training.nets
 
-    def _averaged(self, decay: float) -> Average | None:
-        if decay and self.method.trains_to_answer:
-            name = type(self.method).__name__
-            raise InputError(f"{name} makes the net that answers when asked: there is nothing to average, average=0")
-        if decay and not self.method.learns_by_gradient:
-            raise InputError(f"{type(self.method).__name__} answers from averages already: average=0")
-        return Average(self.net, decay) if decay else None
-
-    def _rng(self, purpose: str) -> np.random.Generator:
-        return generator(self.seed, self._now(purpose), self.step)
-
-    def _now(self, purpose: str) -> str:
-        return f"{purpose}/{self._repetition}" if self._repetition else purpose
-
-    def _context(self, purpose: str) -> StepContext:
-        lr = self.optimizer.param_groups[0]["lr"]
-        return StepContext(self.net, self.memory, self._rng(purpose), lr, self._view)
-
-    def _view(self, name: str, batch: Batch) -> Batch:
-        """A batch as the net is to see it: on its device, and augmented."""
-        device = self.device
-        x = batch.x.to(device)
-        if self._augment is not None and len(x):
-            x = self._augment(x, self._rng(f"augment/{name}"))
-        extra = {key: value.to(device) for key, value in batch.extra.items()}
-        viewed = replace(batch, x=x, y=batch.y.to(device), extra=extra)
-        for hook in self._view_hooks:
-            hook(viewed)
-        return viewed
+    @property
+    def average(self) -> Average | None:
+        """The moving average that answers, if there is one."""
+        return self.training.average
 
     def _check_labels(self, y: object, samples: Tensor) -> list[Hashable]:
         labels = self.labels.check(y)
@@ -664,18 +600,9 @@ class Learner:
             known = len(self.labels)
             answers = None if self.tally is None else answered(self, operation.x)
             new = self._admit(operation.x, operation.y, journal)
-            if (standardise := self.net.encoder.standardise) is not None:
-                journal.on_undo(standardise.restorer())
-                standardise.add(self.net.encoder.scaled(new.x))
-            extra: Mapping[str, Tensor] = {}
-            for repetition in range(self.updates):
-                self._repetition = repetition
-                extra = self._update(new)
-            self._repetition = 0
-            if self.average is not None:
-                self.average.update(self.step)
+            extra = self.training.learn(self.method, new, self.step, journal, self._way_back)
             if (kept := self.method.remember(self.net, replace(new, extra=extra))) is not None:
-                self._offer(kept, self._rng("memory"), journal)
+                self._offer(kept, self.training.rng("memory", self.step), journal)
             self.versions.step += 1
             self.keys.add(operation, self.step, journal)
             if self.tally is not None and answers is not None:
@@ -686,7 +613,7 @@ class Learner:
                 self.pending.remove(operation.ticket, journal)
 
         self._change(operation, learn, close)
-        self._failures = 0
+        self.training.failures = 0
 
     def _store(self, operation: Remembered) -> None:
         def store(journal: Journal) -> None:
@@ -701,11 +628,8 @@ class Learner:
         self.magnitude = max(self.magnitude, magnitude(samples))
         indices = torch.tensor(self.labels.admit(labels), device=self.device)
         if self.net.seen != len(self.labels):
-            journal.on_undo(self.net.head.restorer(self.optimizer))
-            self._grow(samples)
-            if self.average is not None:
-                journal.on_undo(self.average.restorer())
-                self.average.grow(self.step)
+            rows = max(len(self.labels) + self.method.spare_rows, self._classes)
+            self.training.grow(len(self.labels), rows, samples[:1], self.step, journal)
         return Batch(samples.to(self.device), indices, task=self.task)
 
     def _take(self, question: Asked) -> int:
@@ -730,28 +654,6 @@ class Learner:
     def _commit(self, operation: Operation | None, journal: Journal) -> None:
         """Called when a change is made and can still be taken back. None: something was erased."""
 
-    def _update(self, new: Batch) -> Mapping[str, Tensor]:
-        """One gradient step. Returns what the method keeps beside the incoming samples."""
-        with torch_seeded(self.seed, self._now("net"), self.step, self.device), _training(self.net):
-            loss, extra = self.method.learn(new, self._context("recall"))
-            if not loss.isfinite():
-                raise self._failure(f"the loss is {loss.item()} at step {self.step}")
-            state = [tensor for tensor in (*self.net.parameters(), *self.net.buffers()) if has_numbers(tensor)]
-            if not all_finite([tensor.grad for tensor in state if tensor.grad is not None]):
-                raise self._failure(f"a gradient is not finite at step {self.step}")
-            self.optimizer.step()
-            self.optimizer.zero_grad(set_to_none=True)
-            if not all_below(LARGEST, [*state, *numbers_of(self.optimizer)]):
-                raise self._failure(f"step {self.step} leaves the net with a value that nothing can be computed with")
-        return extra
-
-    def _failure(self, what: str) -> NonFiniteError:
-        self._failures += 1
-        if self._failures < MANY_FAILURES:
-            return NonFiniteError(f"{what}; a smaller lr may help")
-        many = f"{self._failures} batches in a row could not be learned, so the net is beyond repair"
-        return NonFiniteError(f"{what}; {many}: {self._way_back()}")
-
     def _way_back(self) -> str:
         return f"go on from a copy that was saved before step {self.step}, with a smaller lr or without what ruined it"
 
@@ -762,12 +664,6 @@ class Learner:
             starts = () if self.task is None else self.task.starts
             self.task = Task(task, (*starts, self.net.seen), teacher)
 
-    def _grow(self, samples: Tensor) -> None:
-        """A row of the head for every label."""
-        features = self.net.head.weight.shape[1] or self.net.width(samples[:1].to(self.device))
-        rows = max(len(self.labels) + self.method.spare_rows, self._classes, self.net.rows)
-        self.net.head.grow(len(self.labels), rows, features, self.optimizer)
-
     def _restorer(self) -> Callable[[], None]:
         """What puts back the parts of the present state that are neither in the net's weights nor in the memory."""
         labels, step, task, sample_template = len(self.labels), self.step, self.task, self.sample_template
@@ -777,7 +673,7 @@ class Learner:
             self.labels.forget_after(labels)
             self.versions.step, self.task = step, task
             self.sample_template, self.magnitude = sample_template, magnitude
-            self._answering, self.tally, self._repetition = None, tally, 0
+            self._answering, self.tally = None, tally
             put_norms_back(self.net)
             self.net.eval()
 
@@ -786,13 +682,3 @@ class Learner:
 
 def _checked(key: str | None) -> str | None:
     return None if key is None else check_key(key)
-
-
-@contextmanager
-def _training(net: Net) -> Iterator[None]:
-    """Training mode inside, evaluation mode outside: the net rests in the mode that questions need."""
-    net.train()
-    try:
-        yield
-    finally:
-        net.eval()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import nn
 
-from holdfast.arguments import LEARNING_RATES, Range, real
+from holdfast.arguments import DECAYS, LEARNING_RATES, Range, real
 from holdfast.errors import InputError, UnknownName
 from holdfast.memory import Memory
 from holdfast.methods.base import Method
@@ -80,3 +80,14 @@ def optimizer_of(parameters: list[nn.Parameter], lr: float | None, make: MakeOpt
 
 def _described(given: object) -> str:
     return f"the class {given.__name__}" if isinstance(given, type) else type(given).__name__
+
+
+def check_average(average: object, method: Method) -> float:
+    """The decay of an average that answers, 0 for none."""
+    decay = real("average", average, DECAYS)
+    if decay and method.trains_to_answer:
+        name = type(method).__name__
+        raise InputError(f"{name} makes the net that answers when asked: there is nothing to average, average=0")
+    if decay and not method.learns_by_gradient:
+        raise InputError(f"{type(method).__name__} answers from averages already: average=0")
+    return decay

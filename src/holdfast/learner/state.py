@@ -14,7 +14,7 @@ from holdfast.arguments import AT_LEAST_ONE, whole
 from holdfast.augment import Augment, crop_and_flip
 from holdfast.batch import Task
 from holdfast.errors import CheckpointError, InputError
-from holdfast.learner.labels import decode
+from holdfast.learner.labels import decode, encode
 from holdfast.learner.progress import Tally
 from holdfast.learner.soundness import check_learner, check_optimizer, check_values
 from holdfast.memory import codecs
@@ -22,16 +22,18 @@ from holdfast.memory.codecs import Codec
 from holdfast.methods import METHODS, Method
 from holdfast.methods.options import read, written
 from holdfast.modes import in_inference
-from holdfast.nets import Net, built_in, mlp
+from holdfast.nets import Net, PretrainedEncoder, built_in, mlp, reliable_recipe
 from holdfast.nets.pretrained import found, is_frozen
-from holdfast.nets.structure import check_structure
+from holdfast.nets.structure import check_structure, frozen, structure
 from holdfast.samples import is_dense
+from holdfast.storage import checkpoint
 
 if TYPE_CHECKING:
     from holdfast.learner import Learner
 
 Kind = TypeVar("Kind", bound="Learner")
 Values = dict[str, Any]
+USUAL = {"updates": 1, "standardise": False}  # of all learners before there was a choice: files do not say it
 
 
 def pack(learner: Learner) -> tuple[dict[str, Tensor], Values]:
@@ -76,6 +78,29 @@ def pack(learner: Learner) -> tuple[dict[str, Tensor], Values]:
         "optimizer": {"kind": type(learner.optimizer).__name__, "groups": _groups(learner), "scalars": scalars},
         **more,
     }
+
+
+def serialized(learner: Learner, more: Mapping[str, Any]) -> bytes:
+    """As a file holds it, with `more` in its manifest."""
+    encoder, augment = learner.net.encoder.module, learner.training.augment
+    settings = {
+        "net": reliable_recipe(encoder),
+        **_reference(learner.frozen_encoder or encoder),
+        "structure": structure(encoder),
+        "frozen": frozen(encoder),
+        "classes": learner.settings["classes"],
+        "clip_samples": learner.clip_samples,
+        **{name: now for name, usual in USUAL.items() if (now := learner.settings[name]) != usual},
+        "augment": None if augment is None else getattr(augment, "__name__", type(augment).__name__),
+    }
+    tensors, values = pack(learner)
+    labels = [encode(label) for label in learner.labels]
+    return checkpoint.pack(tensors, {**values, "labels": labels, "settings": settings, **more})
+
+
+def _reference(encoder: nn.Module) -> dict[str, Any]:
+    """By which a pretrained encoder is known again."""
+    return {"pretrained": encoder.reference} if isinstance(encoder, PretrainedEncoder) else {}
 
 
 @in_inference(False)  # what is made in the caller's could not learn

@@ -57,7 +57,7 @@ class Gradient(Probe):
                 features.retain_grad()
                 forwarded.append((given[0], features))
 
-        twin.register_view_hook(batches.append)
+        twin.training.register_view_hook(batches.append)
         twin.net.encoder.register_forward_hook(note)
         _observe_next(twin, stream)
         norms = [
