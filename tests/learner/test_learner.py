@@ -487,7 +487,7 @@ def test_a_frozen_encoder_stays_as_it_is() -> None:
         ({"classes": ["a", "b"]}, "classes must be a whole number"),
         ({"pending": 2.5}, "pending must be a whole number of 1 or more"),
         ({"method": ERACE}, "method must be a Method such as ERACE.., not the class ERACE"),
-        ({"method": "er-ace"}, "method must be a Method"),
+        ({"method": "er-acee"}, "unknown method 'er-acee': did you mean 'er-ace'"),
         ({"augment": "flip"}, "augment must be a function"),
         ({"optimizer": torch.optim.Adam}, "lr is for the built-in SGD"),
         ({"lr": None, "optimizer": "adam"}, "optimizer must be a function of the parameters"),

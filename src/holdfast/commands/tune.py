@@ -1,4 +1,7 @@
-"""`holdfast tune`: the paper's search for hyper-parameters, on validation samples taken from the training set."""
+"""`holdfast tune`: the paper's search for hyper-parameters, on validation samples taken from the training set.
+
+With `--stream`, only the learning rate is searched, on a stream of one's own: tune_stream.py.
+"""
 
 import argparse
 import itertools
@@ -11,8 +14,9 @@ from rich import box
 from rich.table import Table
 
 import holdfast
+from holdfast.commands import tune_stream
 from holdfast.commands.execution import execution, say_what_is_missing, terminal_for
-from holdfast.commands.options import add_execution
+from holdfast.commands.options import add_choices, add_execution
 from holdfast.errors import InputError, UnknownName
 from holdfast.laboratory.execution import do_missing
 from holdfast.methods import METHODS
@@ -110,7 +114,10 @@ class Tried:
 
 def describe(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--dataset", default="cifar10", metavar="NAME", help="cifar10 (default), cifar100 or mini-imagenet")
+    add("--dataset", metavar="NAME", help="cifar10 (default), cifar100 or mini-imagenet")
+    add("--stream", metavar="NAME", help="instead: find the learning rate for a stream, as holdfast run takes it")
+    add("--lr", action="append", type=float, metavar="LR", help="with --stream: try this one; repeatable")
+    add_choices(parser, "net", "updates_per_batch", "standardise")
     add("--method", action="append", metavar="NAME", help="repeatable (default: all that the paper has there)")
     add("--augment", action="store_true", help="random crops and flips")
     add("--memory", action="append", type=int, metavar="M", help="samples a class; repeatable (default: the paper's)")
@@ -121,6 +128,11 @@ def describe(parser: argparse.ArgumentParser) -> None:
 
 
 def tune(options: argparse.Namespace) -> int:
+    if options.stream is not None:
+        return tune_stream.tune(options)
+    for name in ("lr", "net", "updates", "standardise"):
+        if getattr(options, name):
+            raise InputError(f"--{name} goes with --stream")
     to_do = searches(options)
     tuned.read(options.out)  # a damaged file is found before days of runs, not after
     check_number(sum(len(search.combinations()) * len(search.settings) * search.seeds for search in to_do))
@@ -152,17 +164,18 @@ def winner(tried: Sequence[Tried]) -> Tried | None:
 
 def searches(options: argparse.Namespace) -> list[Search]:
     """What the options ask for, or what the paper has."""
-    if options.dataset not in MEMORY:
-        raise UnknownName("dataset", options.dataset, MEMORY)
-    methods = options.method or _methods_of_the_paper(options.dataset, options.augment)
+    dataset = options.dataset or "cifar10"
+    if dataset not in MEMORY:
+        raise UnknownName("dataset", dataset, MEMORY)
+    methods = options.method or _methods_of_the_paper(dataset, options.augment)
     for method in methods:
         if method not in METHODS:
             raise UnknownName("method", method, METHODS)
     if options.seeds < 1:
         raise InputError(f"--seeds must be 1 or more, not {options.seeds}")
-    memory = tuple(dict.fromkeys(options.memory or MEMORY[options.dataset]))
+    memory = tuple(dict.fromkeys(options.memory or MEMORY[dataset]))
     return [
-        Search(options.dataset, method, options.augment, memory, options.seeds, options.quick)
+        Search(dataset, method, options.augment, memory, options.seeds, options.quick)
         for method in dict.fromkeys(methods)
     ]
 

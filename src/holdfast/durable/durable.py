@@ -19,7 +19,7 @@ from holdfast.durable.snapshot import LEARNER, Snapshot, take
 from holdfast.errors import CheckpointError, InputError, LabelError, OtherBits, WriteError
 from holdfast.learner import Learner, operations
 from holdfast.learner.labels import encode
-from holdfast.learner.parts import MakeOptimizer, check_clip, check_optimizer, check_parts
+from holdfast.learner.parts import MakeOptimizer, as_method, check_clip, check_optimizer, check_parts
 from holdfast.learner.progress import check_window, new_tally
 from holdfast.learner.state import restored, serialized
 from holdfast.learner.transaction import Result, nothing
@@ -35,7 +35,7 @@ DAY = 86_400
 def open(
     path: str | Path,
     encoder: nn.Module | None = None,
-    method: Method | None = None,
+    method: Method | str | None = None,
     *,
     read_only: bool = False,
     sync_every: float = 0.0,
@@ -106,6 +106,7 @@ def open(
     sync_every = real("sync_every", sync_every, Range(least=0, most=DAY))
     checkpoint_every = whole("checkpoint_every", checkpoint_every, Range(least=1))
     keep = whole("keep", keep)
+    method = as_method(method)
     check_parts(encoder, method, augment, optional=True)
     check_optimizer(lr, optimizer)
     clip_samples = check_clip(clip_samples)

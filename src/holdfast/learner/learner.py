@@ -21,6 +21,7 @@ from holdfast.learner.labels import FORGOTTEN, Labels
 from holdfast.learner.operations import Asked, Observed, Operation, Remembered, Told
 from holdfast.learner.parts import (
     MakeOptimizer,
+    as_method,
     check_average,
     check_clip,
     check_holds_features,
@@ -70,7 +71,8 @@ class Learner:
 
     Args:
         encoder: any module that maps a batch of samples to feature vectors, on any device.
-        method: how incoming and replayed samples are learned, such as `ERACE()`.
+        method: how incoming and replayed samples are learned, such as `ERACE()`, or its name as on the command line,
+            "er-ace:replay=20".
         memory: how much of the past is kept for replay: a number of samples, a number of bytes as text ("50MB"), or
             a `Memory`.
         lr: the learning rate of the built-in SGD, 0.1 by default.
@@ -103,7 +105,7 @@ class Learner:
     def __init__(
         self,
         encoder: nn.Module,
-        method: Method,
+        method: Method | str,
         *,
         memory: int | str | Memory = 1000,
         lr: float | None = None,
@@ -118,11 +120,12 @@ class Learner:
         updates: int = 1,
         standardise: bool = False,
     ) -> None:
+        method = as_method(method)
         check_parts(encoder, method, augment)
         self._classes = whole("classes", classes, Range(least=0, most=MOST_CLASSES))
         if method.needs_unseen_classes and not classes:
             raise InputError(f"{method} looks at classes still to come: say how many there will be, classes=...")
-        self.method = method
+        self.method: Method = method
         self.memory = memory if isinstance(memory, Memory) else method.memory_class(memory)
         if not isinstance(self.memory, method.memory_class):
             raise InputError(f"{type(method).__name__} needs a {method.memory_class.__name__} memory")
@@ -450,7 +453,7 @@ class Learner:
         path: str | Path,
         *,
         encoder: nn.Module | None = None,
-        method: Method | None = None,
+        method: Method | str | None = None,
         optimizer: MakeOptimizer | None = None,
         augment: Augment | None = None,
         clip_samples: float | None = None,
@@ -475,7 +478,8 @@ class Learner:
         """
         parts: dict[str, Any] = {"encoder": encoder, "method": method, "optimizer": optimizer, "augment": augment}
         parts["codec"] = codec
-        check_parts(encoder, method, augment, optional=True)
+        parts["method"] = as_method(method)
+        check_parts(encoder, parts["method"], augment, optional=True)
         clip_samples = check_clip(clip_samples)
         with checkpoint.distrust(path):
             learner = restored(cls, *checkpoint.read(Path(path)), **parts)
@@ -644,7 +648,8 @@ class Learner:
         self.versions.storing()
         self.memory.add(batch, rng, journal)
         if not self.memory.capacity and self.memory.byte_budget:
-            raise InputError(f"memory: {self.memory.byte_budget} bytes are too few for one such sample")
+            room = f"{self.memory.byte_budget} bytes are too few for one such sample"
+            raise InputError(f"memory: {room}, which has {batch.x[0].nbytes} bytes")
 
     def _erase(self, slots: Slots, journal: Journal) -> int:
         self.versions.storing()

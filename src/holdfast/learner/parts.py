@@ -2,15 +2,17 @@
 
 import math
 from collections.abc import Callable, Iterable
+from typing import overload
 
 import torch
 from torch import nn
 
+from holdfast import methods
 from holdfast.arguments import DECAYS, LEARNING_RATES, Range, real
 from holdfast.errors import InputError, UnknownName
 from holdfast.memory import Memory
 from holdfast.methods.base import Method
-from holdfast.nets import HEADS
+from holdfast.nets import HEADS, NETS
 
 MakeOptimizer = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
 
@@ -18,12 +20,21 @@ LR = 0.1
 NOT_FOR_GROWING_HEADS = torch.optim.Adafactor, torch.optim.LBFGS, torch.optim.SparseAdam
 
 
+@overload
+def as_method(given: Method | str) -> Method: ...
+@overload
+def as_method(given: Method | str | None) -> Method | None: ...
+def as_method(given: Method | str | None) -> Method | None:
+    """A method may also be named, as on the command line: "er-ace:replay=20". What it is not is left to the check."""
+    return methods.make(*methods.parse(given)) if isinstance(given, str) else given
+
+
 def check_parts(encoder: object, method: object, augment: object, *, optional: bool = False) -> None:
     """`optional`: what is None will come from elsewhere."""
     wanted = {"encoder": (encoder, nn.Module, "an nn.Module"), "method": (method, Method, "a Method such as ERACE()")}
     for name, (part, kind, what) in wanted.items():
         if not isinstance(part, kind) and not (optional and part is None):
-            raise InputError(f"{name} must be {what}, not {_described(part)}")
+            raise InputError(f"{name} must be {what}, not {_described(part)}{_instead(part)}")
     if isinstance(method, Method) and method.head not in HEADS:
         raise UnknownName("head", method.head, HEADS)
     if augment is not None and not callable(augment):
@@ -76,6 +87,18 @@ def optimizer_of(parameters: list[nn.Parameter], lr: float | None, make: MakeOpt
     if isinstance(optimizer, NOT_FOR_GROWING_HEADS):
         raise InputError(f"{type(optimizer).__name__} cannot train a head that grows; choose another optimizer")
     return optimizer
+
+
+def _instead(given: object) -> str:
+    if isinstance(given, type) and issubclass(given, Method):
+        return f": write {given.__name__}()"
+    if isinstance(given, Method):
+        return ": the encoder comes first, then the method"
+    if any(given is make for make in NETS.values()):
+        return f": call it with the shape of a sample, as in {getattr(given, '__name__', '')}((3, 32, 32))"
+    if isinstance(given, str) and given in NETS:
+        return f": write holdfast.{given.replace('-', '_')}(shape of a sample)"
+    return ""
 
 
 def _described(given: object) -> str:

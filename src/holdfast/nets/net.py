@@ -430,11 +430,22 @@ class Net(nn.Module):
         except (RuntimeError, ValueError, TypeError, IndexError) as error:
             if isinstance(error, HoldfastError):
                 raise
-            why = str(error).partition("\n")[0]
-            raise BatchError(f"the encoder does not take {what}: {type(error).__name__}: {why}") from error
+            why = self._expected(sample) or f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+            raise BatchError(f"the encoder does not take {what}: {why}") from error
         if len(features) != 1 or not features.shape[1] or not features.is_floating_point():
             raise BatchError(f"the encoder makes {tuple(features.shape)} of one of {what}, not a row of real features")
         return int(features.shape[1])
+
+    def _expected(self, sample: Tensor) -> str:
+        """What would be right, if that is known."""
+        *others, last = shape = tuple(sample.shape[1:])
+        made = recipe(self.encoder.module)
+        wanted = f"it was made for {tuple(made['shape'])}" if made else ""
+        if len(shape) == 3 and last in (1, 3, 4) and others[0] != last:
+            return f"{wanted or 'channels come first'}; x.transpose(0, 3, 1, 2) puts the channels first"
+        if len(shape) == 2 and made and len(made["shape"]) == 3:
+            return f"{wanted}; x[:, None] gives grey images their channel"
+        return wanted if made and shape != tuple(made["shape"]) else ""
 
     def features(self, x: Tensor) -> Tensor:
         return self.encoder(x).to(self.head.weight.dtype)  # type: ignore[no-any-return]

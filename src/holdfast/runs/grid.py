@@ -99,7 +99,8 @@ def _values(name: str, given: Any) -> list[Any]:
     for value in values:
         if type(value) not in kinds and not (float in kinds and type(value) is int):
             expected = " or ".join(each.__name__ for each in kinds)
-            raise InputError(f"{name} must be of type {expected}, not {reprlib.repr(value)}")
+            more = "; holdfast.from_arrays makes a dataset of arrays" if name == "stream" else ""
+            raise InputError(f"{name} must be of type {expected}, not {reprlib.repr(value)}{more}")
     return [float(value) if float in kinds else value for value in values]
 
 
