@@ -26,7 +26,7 @@ VARIANTS: dict[str, Method] = {
     **{name: method() for name, method in METHODS.items()},
     "er:head=cosine": ER(head="cosine"),
     "er-ace:compete=batch+unseen": ERACE(compete="batch+unseen"),
-    "holdfast:spare=3,forward=joint": Holdfast(spare=3, forward="joint"),
+    "holdfast:compete=batch,spare=3": Holdfast(compete="batch", spare=3),
     "holdfast:compete=prior,answer=means": Holdfast(compete="prior", answer="means", forward="replay-statistics"),
     "er-aml:loss=triplet": ERAML(metric="triplet", negatives="all"),
     "er-aml:fetch=incoming-first": ERAML(fetch="incoming-first"),

@@ -25,7 +25,7 @@ def test_the_learner_on_ones_own_data(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_the_example_in_the_docstring() -> None:
-    assert doctest.testmod(learner) == doctest.TestResults(failed=0, attempted=4)
+    assert doctest.testmod(learner) == doctest.TestResults(failed=0, attempted=8)
 
 
 def test_a_method_of_ones_own(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from holdfast import errors
 
 if TYPE_CHECKING:
-    from holdfast.augment import crop_and_flip
+    from holdfast.augment import augment_images, crop_and_flip
     from holdfast.batch import Batch, Task
     from holdfast.client import Client
     from holdfast.datasets import Dataset, from_arrays
@@ -121,6 +121,7 @@ __all__ = [
     "TicketError",
     "UnknownName",
     "WriteError",
+    "augment_images",
     "backup",
     "crop_and_flip",
     "errors",
@@ -149,7 +150,7 @@ _MODULES = {
     "datasets": ("Dataset", "from_arrays"),
     "laboratory": ("Results", "run", "sweep"),
     "streams": ("ordered",),
-    "augment": ("crop_and_flip",),
+    "augment": ("augment_images", "crop_and_flip"),
     "durable.backups": ("backup",),
     "batch": ("Batch", "Task"),
     "client": ("Client",),

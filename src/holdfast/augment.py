@@ -42,10 +42,26 @@ def crop_and_flip(x: Tensor, rng: np.random.Generator, padding: int = 4) -> Tens
 
 
 def augment_images(x: Tensor, rng: np.random.Generator) -> Tensor:
-    """`crop_and_flip`, of samples that are images; others stay as they are."""
+    """Crops and flips samples that are images of 16 pixels a side or more; others stay as they are.
+
+    Args:
+        x: a batch of samples.
+        rng: decides the crops and flips.
+
+    Returns:
+        The samples, as `crop_and_flip` makes them if they are images.
+
+    Examples:
+        >>> import holdfast, numpy as np, torch
+        >>> holdfast.augment_images(torch.zeros(2, 7), np.random.default_rng(0)).shape
+        torch.Size([2, 7])
+    """
     return crop_and_flip(x, rng) if are_images(tuple(x.shape[1:])) else x
 
 
 def are_images(shape: Sequence[int]) -> bool:
     """Whether samples of this shape are grey or coloured pictures, and not too small to lose some of their border."""
     return len(shape) == 3 and shape[0] in (1, 3) and min(shape[1:]) >= LEAST_SIDE
+
+
+BUILT_IN: dict[str, Augment] = {each.__name__: each for each in (crop_and_flip, augment_images)}

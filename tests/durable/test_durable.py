@@ -181,9 +181,9 @@ def test_what_is_not_a_learners_folder_is_left_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
-        ({}, "give it an encoder and a method"),
-        ({"encoder": mlp((3,))}, "give it an encoder and a method"),
-        ({"encoder": mlp((3,)), "method": "er"}, "method must be"),
+        ({}, "give it an encoder"),
+        ({"method": ERACE()}, "give it an encoder"),
+        ({"encoder": mlp((3,)), "method": 3}, "method must be"),
         ({"encoder": mlp((3,)), "method": ER(), "memory": -1}, "memory"),
         ({"encoder": mlp((3,)), "method": ER(), "lr": 0}, "lr"),
         (

@@ -52,7 +52,7 @@ def test_methods_may_be_named_and_memories_written_in_bytes(tmp_path: Path) -> N
         assert learner.method == ER()
 
 
-@pytest.mark.parametrize("method", [None, given(ERACE), "er-acee"])
+@pytest.mark.parametrize("method", [given(ERACE), "er-acee"])
 def test_a_folder_that_was_not_there_is_not_left_behind(tmp_path: Path, method: Any) -> None:
     with pytest.raises(HoldfastError):
         holdfast.open(tmp_path / "mine", mlp((8,)), method)

@@ -19,7 +19,7 @@ from holdfast.durable.snapshot import LEARNER, Snapshot, take
 from holdfast.errors import CheckpointError, InputError, LabelError, OtherBits, WriteError
 from holdfast.learner import Learner, operations
 from holdfast.learner.labels import encode
-from holdfast.learner.parts import MakeOptimizer, as_method, check_clip, check_optimizer, check_parts
+from holdfast.learner.parts import DEFAULT_METHOD, MakeOptimizer, as_method, check_clip, check_optimizer, check_parts
 from holdfast.learner.progress import check_window, new_tally
 from holdfast.learner.state import restored, serialized
 from holdfast.learner.transaction import Result, nothing
@@ -62,7 +62,7 @@ def open(
     Args:
         path: the folder. One process at a time can have it.
         encoder: the encoder; needed for a new learner, and each time if it is not built in.
-        method: the method; needed for a new learner, and each time if it is not built in.
+        method: the method, `Holdfast()` by default; each time if it is not built in.
         read_only: nothing is written and nothing locked. The learner answers as it was acknowledged last, on a full
             or read-only disk, from a backup, or beside the process that has it, and refuses every change.
         sync_every: with seconds above 0, a power loss may take the batches of the last so many seconds.
@@ -121,11 +121,12 @@ def open(
         return _to_read(Path(path), parts, settings, clip_samples)
 
     def new() -> DurableLearner:
-        if encoder is None or method is None:
-            raise InputError(f"there is no learner in {path} yet: give it an encoder and a method")
-        others: dict[str, Any] = {"optimizer": optimizer, "augment": augment, "clip_samples": clip_samples}
+        if encoder is None:
+            raise InputError(f"there is no learner in {path} yet: give it an encoder")
+        others: dict[str, Any] = {"optimizer": optimizer, "clip_samples": clip_samples}
+        others["augment"] = "usual" if augment is None else augment
         others["progress"] = progress or 0
-        learner = DurableLearner(encoder, method, **others, **settings)
+        learner = DurableLearner(encoder, method or DEFAULT_METHOD, **others, **settings)
         learner.serialized()  # or an error
         return learner
 

@@ -10,7 +10,7 @@ from torch import nn
 from torch.optim import SGD
 
 from holdfast import machine
-from holdfast.augment import Augment, crop_and_flip
+from holdfast.augment import BUILT_IN, Augment
 from holdfast.durable import log
 from holdfast.durable.inspection import Past
 from holdfast.durable.snapshot import (
@@ -191,7 +191,7 @@ def _lacking(values: checkpoint.Manifest, parts: dict[str, Any]) -> Iterator[str
         yield "method"
     if parts["optimizer"] is None and values["optimizer"]["kind"] != SGD.__name__:
         yield "optimizer"
-    if parts["augment"] is None and values["settings"]["augment"] not in (None, crop_and_flip.__name__):
+    if parts["augment"] is None and values["settings"]["augment"] not in (None, *BUILT_IN):
         yield "augmentation"
     if parts["codec"] is None and values["memory"].get("codec") is not None:
         try:

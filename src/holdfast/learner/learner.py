@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -20,8 +20,10 @@ from holdfast.learner.keys import Keys, check_key
 from holdfast.learner.labels import FORGOTTEN, Labels
 from holdfast.learner.operations import Asked, Observed, Operation, Remembered, Told
 from holdfast.learner.parts import (
+    DEFAULT_METHOD,
     MakeOptimizer,
     as_method,
+    augment_of,
     check_average,
     check_clip,
     check_holds_features,
@@ -72,17 +74,19 @@ class Learner:
     Args:
         encoder: any module that maps a batch of samples to feature vectors, on any device.
         method: how incoming and replayed samples are learned, such as `ERACE()`, or its name as on the command line,
-            "er-ace:replay=20".
+            "er-ace:replay=20"; `Holdfast()` by default.
         memory: how much of the past is kept for replay: a number of samples, a number of bytes as text ("50MB"), or
             a `Memory`.
-        lr: the learning rate of the built-in SGD, 0.1 by default.
+        lr: the learning rate of the built-in SGD; by default the one that is usual for the method, 0.05 for `Holdfast`
+            and 0.1 for all others.
         optimizer: makes another optimizer from the parameters.
-        augment: changes each batch of samples before it is learned, such as `crop_and_flip`.
+        augment: changes each batch of samples before it is learned, such as `crop_and_flip`; None leaves them as they
+            are. By default `Holdfast` crops and flips images, as `augment_images` does, and others change nothing.
         seed: decides all randomness.
         classes: how many classes there will be, for methods that look at classes still to come.
         pending: how many questions may wait for their labels at a time.
         average: above 0, questions are answered by an exponential moving average of the net with this decay, such as
-            0.99. The net that learns is the same with and without it.
+            0.99. The net that learns is the same with and without it. By default 0.99 for `Holdfast`, 0 for others.
         clip_samples: float values beyond it, on either side, are set to it; `math.inf` takes all values as they come.
             By default, a batch with a value a hundred times as large as all before it is refused.
         progress: above 0, every labelled sample is answered before it is learned, and `learner.progress` says how
@@ -105,16 +109,16 @@ class Learner:
     def __init__(
         self,
         encoder: nn.Module,
-        method: Method | str,
+        method: Method | str = DEFAULT_METHOD,
         *,
         memory: int | str | Memory = 1000,
         lr: float | None = None,
         optimizer: MakeOptimizer | None = None,
-        augment: Augment | None = None,
+        augment: Augment | Literal["usual"] | None = "usual",
         seed: int = 0,
         classes: int = 0,
         pending: int = 1000,
-        average: float = 0.0,
+        average: float | None = None,
         clip_samples: float | None = None,
         progress: int = 0,
         updates: int = 1,
@@ -137,12 +141,13 @@ class Learner:
         device = next(encoder.parameters(), torch.empty(0)).device
         self.frozen_encoder = encoder if isinstance(encoder, PretrainedEncoder) and encoder.frozen is True else None
         if self.frozen_encoder is not None:
-            check_holds_features(augment, self.memory)
+            check_holds_features(None if augment == "usual" else augment, self.memory)
             encoder = nn.Flatten()  # the net begins with features
         check_learns(method, whole("updates", updates, AT_LEAST_ONE), standardise)
         self.net = Net(Encoder(encoder, standardise=standardise), HEADS[method.head](self.seed).to(device)).eval()
-        self.optimizer = optimizer_of([p for p in self.net.parameters() if p.requires_grad], lr, optimizer)
-        parts: dict[str, Any] = {"augment": augment, "seed": self.seed, "updates": updates}
+        self.optimizer = optimizer_of([p for p in self.net.parameters() if p.requires_grad], lr, optimizer, method)
+        parts: dict[str, Any] = {"seed": self.seed, "updates": updates}
+        parts["augment"] = augment_of(augment, method, features=self.frozen_encoder is not None)
         parts["decay"] = check_average(average, method)
         self.training = Training(self.net, self.optimizer, self.memory, **parts)
         self.versions = Versions(self.nets, self.labels, self.memory, self.optimizer)

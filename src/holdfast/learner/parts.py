@@ -2,13 +2,15 @@
 
 import math
 from collections.abc import Callable, Iterable
-from typing import overload
+from functools import partial
+from typing import Literal, overload
 
 import torch
 from torch import nn
 
 from holdfast import methods
 from holdfast.arguments import DECAYS, LEARNING_RATES, Range, real
+from holdfast.augment import Augment, augment_images
 from holdfast.errors import InputError, UnknownName
 from holdfast.memory import Memory
 from holdfast.methods.base import Method
@@ -16,7 +18,7 @@ from holdfast.nets import HEADS, NETS
 
 MakeOptimizer = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
 
-LR = 0.1
+DEFAULT_METHOD = "holdfast"
 NOT_FOR_GROWING_HEADS = torch.optim.Adafactor, torch.optim.LBFGS, torch.optim.SparseAdam
 
 
@@ -37,8 +39,15 @@ def check_parts(encoder: object, method: object, augment: object, *, optional: b
             raise InputError(f"{name} must be {what}, not {_described(part)}{_instead(part)}")
     if isinstance(method, Method) and method.head not in HEADS:
         raise UnknownName("head", method.head, HEADS)
-    if augment is not None and not callable(augment):
+    if augment is not None and augment != "usual" and not callable(augment):
         raise InputError(f"augment must be a function of a batch and a generator, not {_described(augment)}")
+
+
+def augment_of(given: Augment | Literal["usual"] | None, method: Method, *, features: bool) -> Augment | None:
+    """`usual` is what suits the method; features of a frozen encoder are not augmented."""
+    if given != "usual":
+        return given
+    return augment_images if method.usual.augment and not features else None
 
 
 def check_holds_features(augment: object, memory: Memory) -> None:
@@ -67,21 +76,26 @@ def check_clip(clip_samples: object) -> float | None:
     return None if clip_samples is None else real("clip_samples", clip_samples, Range(above=0, most=math.inf))
 
 
-def check_optimizer(lr: float | None, make: object) -> float:
-    """The learning rate of the built-in SGD; it is an error if there would be another optimizer that ignores it."""
+def check_optimizer(lr: float | None, make: object) -> None:
+    """It is an error if there would be an optimizer that ignores the learning rate."""
     if make is None:
-        return LR if lr is None else real("lr", lr, LEARNING_RATES)
+        if lr is not None:
+            real("lr", lr, LEARNING_RATES)
+        return
     if lr is not None:
         raise InputError("lr is for the built-in SGD; with an optimizer of your own, give it to that one")
     if isinstance(make, torch.optim.Optimizer) or not callable(make):
         example = "optimizer=lambda p: torch.optim.Adam(p, lr=1e-3)"
         raise InputError(f"optimizer must be a function of the parameters, as in {example}, not {_described(make)}")
-    return LR
 
 
-def optimizer_of(parameters: list[nn.Parameter], lr: float | None, make: MakeOptimizer | None) -> torch.optim.Optimizer:
-    lr = check_optimizer(lr, make)
-    optimizer = torch.optim.SGD(parameters, lr=lr) if make is None else make(parameters)
+def optimizer_of(
+    parameters: list[nn.Parameter], lr: float | None, make: MakeOptimizer | None, method: Method
+) -> torch.optim.Optimizer:
+    """SGD with the learning rate, or with the one that is usual for the method, unless another is made."""
+    check_optimizer(lr, make)
+    sgd = partial(torch.optim.SGD, lr=method.usual.lr if lr is None else float(lr))
+    optimizer = (make or sgd)(parameters)
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise InputError(f"optimizer must return a torch.optim.Optimizer, not {_described(optimizer)}")
     if isinstance(optimizer, NOT_FOR_GROWING_HEADS):
@@ -107,6 +121,8 @@ def _described(given: object) -> str:
 
 def check_average(average: object, method: Method) -> float:
     """The decay of an average that answers, 0 for none."""
+    if average is None:
+        return method.usual.average
     decay = real("average", average, DECAYS)
     if decay and method.trains_to_answer:
         name = type(method).__name__

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from holdfast.arguments import AT_LEAST_ONE, whole
-from holdfast.augment import Augment, crop_and_flip
+from holdfast.augment import BUILT_IN, Augment
 from holdfast.batch import Task
 from holdfast.errors import CheckpointError, InputError
 from holdfast.learner.labels import decode, encode
@@ -303,6 +303,6 @@ def _built_in_codec(name: str | None) -> Codec | None:
 
 
 def _built_in_augment(name: str | None) -> Augment | None:
-    if name is None or name == crop_and_flip.__name__:
-        return None if name is None else crop_and_flip
+    if name is None or name in BUILT_IN:
+        return None if name is None else BUILT_IN[name]
     raise CheckpointError(f"the augmentation {name} is not built in: pass it, augment=...")
