@@ -2,7 +2,7 @@
 
 import torch
 
-from bench import evaluation, memory, methods, serving, startup, sweeps, update
+from bench import evaluation, http, memory, methods, serving, startup, sweeps, update
 from holdfast.runs.worker import keep_freed_memory
 
 
@@ -10,7 +10,7 @@ def main() -> None:
     torch.set_num_threads(1)
     keep_freed_memory()  # as runs do
     print(f"torch {torch.__version__}, {torch.backends.cpu.get_cpu_capability()}, one thread")
-    for module in (startup, evaluation, update, methods, memory, serving, sweeps):
+    for module in (startup, evaluation, update, methods, memory, serving, http, sweeps):
         for row in module.bench():
             sign = "≥" if row.at_least else "≤"
             verdict = "holds" if row.holds else "FALLS SHORT"

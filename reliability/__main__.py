@@ -77,7 +77,8 @@ FIGURES: dict[str, Figure] = {
     ),
     "R24": Figure("workers killed at random: every run once, none differs", kills.workers_killed),
     "R28": Figure(
-        "told to stop, it saves and ends in 5 s", together(kills.told_to_stop, learners.learners_told_to_stop)
+        "told to stop, it saves and ends in 5 s",
+        together(kills.told_to_stop, learners.learners_told_to_stop, services.services_told_to_stop),
     ),
     "R31": Figure(
         "whatever is done to an open folder, its lock holds or the learner refuses, and files of others stay",

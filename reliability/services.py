@@ -23,6 +23,7 @@ from fastapi.testclient import TestClient
 
 import holdfast
 from holdfast import ERACE, DurableLearner, mlp
+from holdfast.errors import ServiceError
 from holdfast.serve.app import make_app
 from holdfast.serve.limits import Limits
 from holdfast.serve.service import Service
@@ -154,6 +155,41 @@ def flaw_of_what_was_learned(folder: Path, load: Load) -> str | None:
         right = learner.state_hash()
     with opened(folder / "served") as learner:
         return None if learner.state_hash() == right else "another state than that of the acknowledged batches"
+
+
+@counted
+def services_told_to_stop(effort: int) -> Iterator[str | None]:
+    """SIGTERM while clients teach: it ends in 5 s, with all that was acknowledged and a log that is closed."""
+    rng = random.Random(0)
+    for trial in range(effort):
+        with TemporaryDirectory() as name:
+            flaw = flaw_of_stopping(Path(name) / "served", rng.uniform(0.1, 1.0))
+            yield f"a service told to stop, trial {trial}: {flaw}" if flaw else None
+
+
+def flaw_of_stopping(folder: Path, seconds: float) -> str | None:
+    server = Server(folder)
+    acknowledged = [0]
+
+    def teach() -> None:
+        with holdfast.Client(server.address, retries=0) as client, suppress(ServiceError):
+            while True:
+                acknowledged.append(client.observe(*batch(0)))
+
+    with running(server) as process, ThreadPoolExecutor(4) as clients:
+        for _ in range(4):
+            clients.submit(teach)
+        time.sleep(seconds)
+        start = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        status = process.wait(60)
+        took = time.monotonic() - start
+    found = holdfast.verify(folder)
+    if status or took > 5:
+        return f"it ended with {status} after {took:.1f} s"
+    if not found.ok or found.notes or found.step is None or found.step < max(acknowledged):
+        return f"{found}, and {max(acknowledged)} steps were acknowledged"
+    return None
 
 
 @counted

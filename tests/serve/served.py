@@ -2,18 +2,22 @@
 
 import base64
 import io
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import uvicorn
 from fastapi.testclient import TestClient
 from PIL import Image
 
 import holdfast
 from holdfast import ERACE, DurableLearner, mlp, small_cnn
 from holdfast.serve.app import make_app
+from holdfast.serve.connections import Connection
 from holdfast.serve.limits import Limits
 from holdfast.serve.roles import Tokens
 from holdfast.serve.service import Service
@@ -34,6 +38,22 @@ def served(
     service = Service(folder, lambda: opened(folder, shape), Limits(**limits), "holdfast")
     with TestClient(make_app(service, tokens), base_url=HERE, raise_server_exceptions=False) as client:
         yield client, service
+
+
+@contextmanager
+def listening(folder: Path, learner: Callable[[], DurableLearner]) -> Iterator[str]:
+    """The address of a real server, in a thread."""
+    app = make_app(Service(folder, learner, Limits(), "holdfast"))
+    server = uvicorn.Server(uvicorn.Config(app, port=0, http=Connection, ws="none", log_config=None))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    try:
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
 
 
 def picture(colour: tuple[int, int, int], kind: str = "PNG", size: tuple[int, int] = (8, 8)) -> bytes:

@@ -27,6 +27,13 @@ def test_bytes(tmp_path: Path) -> None:
         assert client.get("/v2/health/ready").status_code == 200
 
 
+def test_bytes_of_all_requests_together(tmp_path: Path) -> None:
+    with served(tmp_path / "w", body=2000, bodies=0) as (client, _):
+        response = client.post("/v1/learn", json={"arrays": X, "labels": Y})
+        assert response.status_code == 429 and response.headers["retry-after"] == "1"
+        assert client.get("/v1/state").status_code == 200
+
+
 def bomb(width: int, height: int) -> bytes:
     """A PNG that says it is this large."""
 

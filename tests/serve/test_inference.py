@@ -5,11 +5,12 @@ import struct
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
-from tests.serve.served import PICTURES, X, as_base64, picture, served, teach, tensor
+from tests.serve.served import PICTURES, X, Y, as_base64, listening, opened, picture, served, teach, tensor
 
 INFER = "/v2/models/holdfast/infer"
 
@@ -135,3 +136,35 @@ def test_a_wrong_length_of_the_json(taught: TestClient, length: str) -> None:
     body = json.dumps({"inputs": [tensor(X)]})
     headers = {b"Inference-Header-Content-Length": length.encode()}
     assert taught.post(INFER, content=body, headers=headers).status_code == 400
+
+
+@pytest.mark.filterwarnings("ignore")  # of gevent
+def test_clients_of_triton_work_unchanged(tmp_path: Path) -> None:
+    from tritonclient.http import InferenceServerClient, InferInput, InferRequestedOutput
+    from tritonclient.utils import InferenceServerException
+
+    with listening(tmp_path / "w", lambda: opened(tmp_path / "w")) as address:
+        httpx.post(f"{address}/v1/learn", json={"arrays": X, "labels": Y}).raise_for_status()
+        predicted = httpx.post(f"{address}/v1/predict", json={"arrays": X}).json()
+        answers = [str(each["label"]) for each in predicted["answers"]]
+        with InferenceServerClient(address.removeprefix("http://")) as client:
+            assert client.is_server_live() and client.is_server_ready() and client.is_model_ready("holdfast")
+            assert client.get_server_metadata()["name"] == "holdfast"
+            assert client.get_model_metadata("holdfast")["versions"] == ["1"]
+            found = []
+            for binary in (False, True):
+                given = InferInput("x", [4, 4], "FP32")
+                given.set_data_from_numpy(np.array(X, np.float32), binary_data=binary)
+                names = ("label", "probability", "similarity")
+                wanted = [InferRequestedOutput(name, binary_data=binary) for name in names]
+                for outputs in (wanted, None):  # nothing said: all of them, in binary
+                    answer = client.infer("holdfast", [given], outputs=outputs)
+                    found.append([answer.as_numpy(name) for name in names])
+                    assert answer.get_response()["model_version"] == "1"
+            for labels, probabilities, similarities in found:
+                assert [y.decode() if isinstance(y, bytes) else y for y in labels] == answers
+                np.testing.assert_allclose(probabilities.sum(1), 1, rtol=1e-5)
+                np.testing.assert_allclose(probabilities, found[0][1], rtol=1e-5)
+                assert similarities.shape == (4,)
+            with pytest.raises(InferenceServerException, match="there is one model, holdfast"):
+                client.infer("other", [given])

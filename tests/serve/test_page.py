@@ -3,25 +3,27 @@
 import contextlib
 import io
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+import holdfast
 from holdfast.commands.main import parser
 from tests.pages import DOCS, ROOT, blocks
-from tests.serve.process import started
+from tests.serve.served import listening
 
 PAGE = DOCS / "serve.md"
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of gevent, which Triton's client brings
 def test_its_python_prints_what_it_says(tmp_path: Path) -> None:
     text = "\n".join(block.text for block in blocks(PAGE, "python") if block.is_run)
     said = [line.rpartition(")  # ")[2] for line in text.splitlines() if line.startswith("print(")]
-    with started(tmp_path / "weather", tmp_path / "log", "--shape", "8", "--memory", "5000") as process:
-        own = text.replace("http://127.0.0.1:8080", process.address)
-        own = own.replace("127.0.0.1:8080", process.address.removeprefix("http://"))
+    folder = tmp_path / "weather"
+    made = partial(holdfast.open, folder, holdfast.mlp((8,)), holdfast.ERACE(), memory=5000, keep=5)
+    with listening(folder, made) as address:
+        own = text.replace("127.0.0.1:8080", address.removeprefix("http://"))
         with contextlib.redirect_stdout(io.StringIO()) as out:
             exec(compile(own, "serve.md", "exec"), {})
     assert out.getvalue().splitlines() == said and len(said) >= 6

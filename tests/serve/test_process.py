@@ -9,7 +9,6 @@ import time
 from pathlib import Path
 
 import httpx
-import numpy as np
 import pytest
 
 import holdfast
@@ -21,15 +20,12 @@ pytestmark = pytest.mark.slow
 
 
 def test_it_serves_a_folder_and_stops_cleanly(tmp_path: Path) -> None:
-    with started(tmp_path / "w", tmp_path / "log", *TINY) as process:
-        with httpx.Client(base_url=process.address) as client:
-            headers = {"Idempotency-Key": "k", "X-Request-ID": "mine-1"}
-            response = client.post("/v1/learn", json={"arrays": X, "labels": Y}, headers=headers)
-            assert response.json()["step"] == 1 and response.headers["x-request-id"] == "mine-1"
-            assert "server" not in response.headers
-            start = time.monotonic()
-            assert process.end() == 0  # although a connection is open
-        assert time.monotonic() - start < 5
+    with started(tmp_path / "w", tmp_path / "log", *TINY) as process, httpx.Client(base_url=process.address) as client:
+        headers = {"Idempotency-Key": "k", "X-Request-ID": "mine-1"}
+        response = client.post("/v1/learn", json={"arrays": X, "labels": Y}, headers=headers)
+        assert response.json()["step"] == 1 and response.headers["x-request-id"] == "mine-1"
+        assert "server" not in response.headers
+        assert process.end() == 0  # although a connection is open
     lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
     (line,) = [line for line in lines if line.get("request_id") == "mine-1"]
     assert line["path"] == "/v1/learn" and line["status"] == 200 and line["role"] == "administer"
@@ -38,38 +34,6 @@ def test_it_serves_a_folder_and_stops_cleanly(tmp_path: Path) -> None:
     with started(tmp_path / "w", tmp_path / "log", *TINY) as process, httpx.Client(base_url=process.address) as client:
         again = client.post("/v1/learn", json={"arrays": X, "labels": Y}, headers={"Idempotency-Key": "k"})
         assert again.json() == {"step": 1, "samples": 4, "repeated": True}
-
-
-@pytest.mark.filterwarnings("ignore")  # of gevent
-def test_clients_of_triton_work_unchanged(tmp_path: Path) -> None:
-    from tritonclient.http import InferenceServerClient, InferInput, InferRequestedOutput
-    from tritonclient.utils import InferenceServerException
-
-    with started(tmp_path / "w", tmp_path / "log", *TINY) as process:
-        httpx.post(f"{process.address}/v1/learn", json={"arrays": X, "labels": Y}).raise_for_status()
-        predicted = httpx.post(f"{process.address}/v1/predict", json={"arrays": X}).json()
-        answers = [str(each["label"]) for each in predicted["answers"]]
-        with InferenceServerClient(process.address.removeprefix("http://")) as client:
-            assert client.is_server_live() and client.is_server_ready() and client.is_model_ready("holdfast")
-            assert client.get_server_metadata()["name"] == "holdfast"
-            assert client.get_model_metadata("holdfast")["versions"] == ["1"]
-            found = []
-            for binary in (False, True):
-                given = InferInput("x", [4, 4], "FP32")
-                given.set_data_from_numpy(np.array(X, np.float32), binary_data=binary)
-                names = ("label", "probability", "similarity")
-                wanted = [InferRequestedOutput(name, binary_data=binary) for name in names]
-                for outputs in (wanted, None):  # nothing said: all of them, in binary
-                    answer = client.infer("holdfast", [given], outputs=outputs)
-                    found.append([answer.as_numpy(name) for name in names])
-                    assert answer.get_response()["model_version"] == "1"
-            for labels, probabilities, similarities in found:
-                assert [y.decode() if isinstance(y, bytes) else y for y in labels] == answers
-                np.testing.assert_allclose(probabilities.sum(1), 1, rtol=1e-5)
-                np.testing.assert_allclose(probabilities, found[0][1], rtol=1e-5)
-                assert similarities.shape == (4,)
-            with pytest.raises(InferenceServerException, match="there is one model, holdfast"):
-                client.infer("other", [given])
 
 
 def test_tls_and_tokens(tmp_path: Path) -> None:
@@ -103,8 +67,6 @@ def test_without_a_folder_it_is_a_demonstration(tmp_path: Path) -> None:
             known = {each["label"] for each in client.get("/v1/classes").json()}
             assert known == {"Trouser", "T-shirt/top"}
         assert process.end() == 0
-    with started(None, tmp_path / "log", *TINY) as process:
-        assert httpx.get(f"{process.address}/v1/state").json()["shape"] == [4]
 
 
 @pytest.mark.parametrize(

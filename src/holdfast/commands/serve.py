@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 DRAIN = 2  # seconds until answers that are still under way are cut off
 MOST_CONNECTIONS = 512
 MIB = 2**20
+NEW = "memory", "lr", "seed", "average", "updates", "standardise"  # arguments of holdfast.open
 
 
 def describe(serve: argparse.ArgumentParser) -> None:
@@ -45,6 +46,9 @@ def describe(serve: argparse.ArgumentParser) -> None:
     new("--lr", type=float, help="its learning rate (default 0.1)")
     new("--seed", type=int, help="decides all its randomness (default 0)")
     new("--average", type=float, metavar="DECAY", help="answer by a moving average of the net, as 0.99")
+    new("--updates", type=int, metavar="N", help="gradient steps on each batch (default 1)")
+    standard = "let the net see columns (of pictures: channels) of mean 0 and variance 1"
+    new("--standardise", action="store_true", default=None, help=standard)
     keeping = serve.add_argument_group("keeping it").add_argument
     window = "answer labelled samples before they are learned, and count over the last N (1000; 0: do not)"
     keeping("--progress", type=int, default=1000, metavar="N", help=window)
@@ -149,7 +153,7 @@ def _opened(where: Path, options: argparse.Namespace) -> DurableLearner:
 
     how: dict[str, Any] = {"checkpoint_every": options.checkpoint_every, "keep": options.keep}
     how |= {"sync_every": options.sync_every, "progress": options.progress}
-    how |= {name: getattr(options, name) for name in ("memory", "lr", "seed", "average")}
+    how |= {name: getattr(options, name) for name in NEW}
     if not (where / LEARNER).exists() or options.net or options.shape:
         shape = options.shape or (3, 32, 32)
         if (net := options.net or default_net(shape)) not in NETS:
@@ -197,7 +201,8 @@ def _check_tls(options: argparse.Namespace) -> None:
 
 
 def _socket(host: str, port: int) -> socket.socket:
-    listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, proto=socket.IPPROTO_TCP)  # said, or asyncio lets answers wait for more to send
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
