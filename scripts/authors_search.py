@@ -11,9 +11,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from holdfast.paper.setting import Setting
-from holdfast.paper.tables import T1, T2
 from holdfast.report.statistics import agreement, mean_and_error, with_seeds
+from holdfast.reproduction.setting import Setting
+from holdfast.reproduction.tables import T1, T2
 from holdfast.runs.identity import RecordIndex
 from holdfast.runs.store import Store
 

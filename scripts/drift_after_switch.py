@@ -9,8 +9,8 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-from holdfast.paper.curves import of_first_task
 from holdfast.report.statistics import with_seeds
+from holdfast.reproduction.curves import of_first_task
 from holdfast.runs.store import Store
 
 RANGES = ((1, 1), (2, 2), (3, 5), (6, 15), (16, 50))

@@ -19,7 +19,7 @@ from torch import Tensor
 from holdfast.datasets.get import data_root
 from holdfast.learner import Learner
 from holdfast.losses import unit
-from holdfast.paper.setting import Setting
+from holdfast.reproduction.setting import Setting
 from holdfast.runs.plan import plan
 from holdfast.runs.run import Run
 from holdfast.streams import source

@@ -24,15 +24,15 @@ from dataclasses import replace
 from itertools import pairwise, zip_longest
 from pathlib import Path
 
-from holdfast.paper import claims, coverage, curves
-from holdfast.paper.artifacts import ARTIFACTS
-from holdfast.paper.figure import PaperFigure
-from holdfast.paper.in_store import InStore
-from holdfast.paper.measures import MEASURES, PUBLISHED_AS
-from holdfast.paper.setting import Setting
-from holdfast.paper.table import Cell, PaperTable, as_markdown
-from holdfast.paper.text_claims import CLAIMS
 from holdfast.report.statistics import agreement, with_seeds
+from holdfast.reproduction import claims, coverage, curves
+from holdfast.reproduction.artifacts import ARTIFACTS
+from holdfast.reproduction.figure import PaperFigure
+from holdfast.reproduction.in_store import InStore
+from holdfast.reproduction.measures import MEASURES, PUBLISHED_AS
+from holdfast.reproduction.setting import Setting
+from holdfast.reproduction.table import Cell, PaperTable, as_markdown
+from holdfast.reproduction.text_claims import CLAIMS
 from holdfast.runs.exported import read
 from holdfast.runs.grid import grid
 from holdfast.runs.identity import RecordIndex

@@ -96,8 +96,8 @@ def test_report(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_reproduce(folder: Path) -> None:
-    (made, rendered), _ = executed("reproduce.md")
-    assert "ER-AML" in made and "ER-AML" in rendered
+    (made, in_python, rendered), _ = executed("reproduce.md")
+    assert "ER-AML" in made and "ER-AML" in in_python and "ER-AML" in rendered
     cells = json.loads((folder / "holdfast-runs/paper/T7-miniature.json").read_text())
     assert re.search(r'"runs": \["[0-9a-f]{8}', json.dumps(cells))
     assert "| ER" in (folder / "holdfast-runs/paper/T7-miniature.md").read_text()

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from holdfast.commands.main import parser
-from holdfast.paper.artifacts import ARTIFACTS
+from holdfast.reproduction.artifacts import ARTIFACTS
 
 PAGE = Path(__file__).parents[1] / "docs" / "paper.md"
 TEXT = PAGE.read_text()

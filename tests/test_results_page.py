@@ -11,8 +11,8 @@ import pytest
 from holdfast.commands.main import main
 from holdfast.measure import metrics
 from holdfast.measure.evaluate import Evaluation
-from holdfast.paper.artifacts import ARTIFACTS
-from holdfast.paper.figures import FIGURES
+from holdfast.reproduction.artifacts import ARTIFACTS
+from holdfast.reproduction.figures import FIGURES
 from holdfast.runs.exported import read
 
 ROOT = Path(__file__).parents[1]

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         UnknownName,
         WriteError,
     )
-    from holdfast.laboratory import Results, run, sweep
+    from holdfast.laboratory import PaperResults, Results, paper, run, sweep
     from holdfast.learner import Learner
     from holdfast.learner.memory_contents import export_memory, import_memory, memory_gallery, memory_summary
     from holdfast.memory import ClassBalanced, Memory, Reservoir
@@ -112,6 +112,7 @@ __all__ = [
     "NonFiniteError",
     "NothingLearned",
     "OtherBits",
+    "PaperResults",
     "Reservoir",
     "Results",
     "ServiceError",
@@ -135,6 +136,7 @@ __all__ = [
     "mlp",
     "open",
     "ordered",
+    "paper",
     "pretrained",
     "raw",
     "repair",
@@ -148,7 +150,7 @@ __all__ = [
 
 _MODULES = {
     "datasets": ("Dataset", "from_arrays"),
-    "laboratory": ("Results", "run", "sweep"),
+    "laboratory": ("PaperResults", "Results", "paper", "run", "sweep"),
     "streams": ("ordered",),
     "augment": ("augment_images", "crop_and_flip"),
     "durable.backups": ("backup",),

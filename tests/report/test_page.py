@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.commands.main import main
-from holdfast.paper import tuned
-from holdfast.paper.picks import HyperParameters
-from holdfast.paper.setting import Setting
+from holdfast.reproduction import tuned
+from holdfast.reproduction.picks import HyperParameters
+from holdfast.reproduction.setting import Setting
 from holdfast.runs.store import Store
 from tests.report.browser import Browser, chromium
 

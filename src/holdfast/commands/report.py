@@ -9,12 +9,12 @@ from typing import Any
 
 from holdfast.commands.runs import opened
 from holdfast.errors import InputError
-from holdfast.paper import tuned
-from holdfast.paper.in_store import InStore
-from holdfast.paper.measures import PUBLISHED_AS
-from holdfast.paper.sections import Section, sections
 from holdfast.report.page import details, render
 from holdfast.report.settings import settings
+from holdfast.reproduction import tuned
+from holdfast.reproduction.in_store import InStore
+from holdfast.reproduction.measures import PUBLISHED_AS
+from holdfast.reproduction.sections import Section, sections
 from holdfast.runs.store import Store
 from holdfast.storage import files
 

@@ -12,15 +12,15 @@ from holdfast.commands.runs import opened
 from holdfast.datasets.get import data_root
 from holdfast.errors import InputError
 from holdfast.laboratory.execution import do_missing
-from holdfast.paper import budget, claims, coverage, tuned
-from holdfast.paper.artifacts import ARTIFACTS, badges
-from holdfast.paper.budget import Wanted
-from holdfast.paper.estimate import Estimates
-from holdfast.paper.figures import FIGURES
-from holdfast.paper.in_store import InStore
-from holdfast.paper.setting import only
-from holdfast.paper.tables import TABLES
-from holdfast.paper.text_claims import CLAIMS
+from holdfast.reproduction import budget, claims, coverage, tuned
+from holdfast.reproduction.artifacts import ARTIFACTS, badges
+from holdfast.reproduction.budget import Wanted
+from holdfast.reproduction.estimate import Estimates
+from holdfast.reproduction.figures import FIGURES
+from holdfast.reproduction.in_store import InStore
+from holdfast.reproduction.setting import only
+from holdfast.reproduction.tables import TABLES
+from holdfast.reproduction.text_claims import CLAIMS
 from holdfast.runs.identity import RecordIndex
 from holdfast.runs.store import Store
 from holdfast.runs.sweep import begun

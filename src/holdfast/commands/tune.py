@@ -20,11 +20,11 @@ from holdfast.commands.options import add_choices, add_execution
 from holdfast.errors import InputError, UnknownName
 from holdfast.laboratory.execution import do_missing
 from holdfast.methods import METHODS
-from holdfast.paper import tuned
-from holdfast.paper.artifacts import ARTIFACTS
-from holdfast.paper.picks import HyperParameters
-from holdfast.paper.setting import SAME_PICK_AS, Setting
 from holdfast.report.statistics import show
+from holdfast.reproduction import tuned
+from holdfast.reproduction.artifacts import ARTIFACTS
+from holdfast.reproduction.picks import HyperParameters
+from holdfast.reproduction.setting import SAME_PICK_AS, Setting
 from holdfast.runs.grid import check_number
 from holdfast.runs.spec import RunSpec, command
 from holdfast.runs.store import Record

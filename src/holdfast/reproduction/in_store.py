@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterable
 
-from holdfast.paper.picks import Picks, Whose
-from holdfast.paper.setting import Setting
+from holdfast.reproduction.picks import Picks, Whose
+from holdfast.reproduction.setting import Setting
 from holdfast.runs.identity import RecordIndex
 from holdfast.runs.store import Record
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from holdfast.paper.table import Line, PaperTable
+from holdfast.reproduction.table import Line, PaperTable
 
 TITLES = {
     "er": "ER", "er-ace": "ER-ACE", "er-aml": "ER-AML", "der++": "DER++", "icarl": "iCaRL †", "mir": "MIR †",

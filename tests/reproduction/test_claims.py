@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.commands.main import main
-from holdfast.paper.claims import (
+from holdfast.reproduction.claims import (
     DOES_NOT,
     HOLDS,
     OPEN,
@@ -24,8 +24,8 @@ from holdfast.paper.claims import (
     relative_lead,
     settings,
 )
-from holdfast.paper.setting import Setting
-from holdfast.paper.text_claims import CLAIMS
+from holdfast.reproduction.setting import Setting
+from holdfast.reproduction.text_claims import CLAIMS
 from holdfast.runs.identity import kind
 from holdfast.runs.store import Record, Store
 
@@ -141,7 +141,7 @@ def test_the_command_writes_what_it_shows(tmp_path: Path, capsys: pytest.Capture
 
 
 def test_a_plan_can_be_for_claims(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.paper.estimate.Estimates.seconds", lambda self, spec: 60.0)
+    monkeypatch.setattr("holdfast.reproduction.estimate.Estimates.seconds", lambda self, spec: 60.0)
     only = ["--only", "method=der", "--quick", "--seeds", "1", "--out", str(tmp_path)]
     assert main(["paper", "claims", "--plan", "1", *only]) == 0
     assert [row["method"] for row in Store(tmp_path / "runs.sqlite").rows()] == ["der"]

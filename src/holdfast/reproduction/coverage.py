@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from rich import box
 from rich.table import Table
 
-from holdfast.paper.setting import Found
-from holdfast.paper.table import Cell
-from holdfast.paper.tables import TABLES
+from holdfast.reproduction.setting import RecordsOf
+from holdfast.reproduction.table import Cell
+from holdfast.reproduction.tables import TABLES
 
 JUDGED = ("aaa", "acc", "forgetting", "drift")  # costs do not depend on luck: they need no seeds
 
 
-def published_cells(found: Found, names: Iterable[str] = TABLES) -> dict[str, list[Cell]]:
+def published_cells(found: RecordsOf, names: Iterable[str] = TABLES) -> dict[str, list[Cell]]:
     """Every published accuracy, anytime accuracy, forgetting and drift with ours, by table, each once."""
     cells = {
         name: {(c.measure, c.settings): c for c in TABLES[name].cells(found) if c.paper and c.measure in JUDGED}

@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from holdfast import methods
 from holdfast.errors import InputError, UnknownName
-from holdfast.paper.picks import HyperParameters, Picks, Whose, authors
+from holdfast.reproduction.picks import HyperParameters, Picks, Whose, authors
 from holdfast.runs.grid import grid
 from holdfast.runs.spec import RunSpec
 from holdfast.runs.store import Record
@@ -110,4 +110,4 @@ def only(texts: Sequence[str]) -> dict[str, str]:
     return wanted
 
 
-Found = Callable[[Setting], list[Record]]
+RecordsOf = Callable[[Setting], list[Record]]

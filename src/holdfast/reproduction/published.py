@@ -44,4 +44,4 @@ def cells() -> dict[str, list[dict[str, Any]]]:
 
 @cache
 def _tables() -> dict[str, dict[str, Any]]:
-    return tomllib.loads((resources.files("holdfast.paper") / "published.toml").read_text(encoding="utf-8"))
+    return tomllib.loads((resources.files("holdfast.reproduction") / "published.toml").read_text(encoding="utf-8"))

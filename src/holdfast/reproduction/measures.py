@@ -6,7 +6,7 @@ import numpy as np
 
 from holdfast.measure import metrics
 from holdfast.measure.evaluate import Evaluation
-from holdfast.paper import curves
+from holdfast.reproduction import curves
 from holdfast.runs.store import Record
 
 AROUND_A_SWITCH = 100  # updates

@@ -4,7 +4,7 @@ import pytest
 
 from holdfast import methods
 from holdfast.methods import make
-from holdfast.paper.published import NUMBERS, Published, cells, place, published
+from holdfast.reproduction.published import NUMBERS, Published, cells, place, published
 
 CIFAR10: dict[str, Any] = {"dataset": "cifar10"}
 CIFAR100: dict[str, Any] = {"dataset": "cifar100", "memory": 100}

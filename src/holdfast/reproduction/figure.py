@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.paper.curves import Curve
-from holdfast.paper.setting import Found, Setting
 from holdfast.report.figures import COLOURS, mean_and_band, write
+from holdfast.reproduction.curves import Curve
+from holdfast.reproduction.setting import RecordsOf, Setting
 
 INCH_PER_COLUMN = 3.3
 STYLE: Any = {
@@ -31,23 +31,23 @@ class PaperFigure:
     title: str
     place: str
     needs: Sequence[Setting]
-    draw: Callable[[Any, Found], None]  # onto a matplotlib figure
+    draw: Callable[[Any, RecordsOf], None]  # onto a matplotlib figure
     size: tuple[float, float] = (INCH_PER_COLUMN, 2.4)
 
     def settings(self) -> list[Setting]:
         return list(self.needs)
 
-    def render(self, found: Found, file: Path) -> list[Path]:
+    def render(self, found: RecordsOf, file: Path) -> list[Path]:
         paths = [file.with_suffix(suffix) for suffix in (".png", ".svg")]
         self.write(found, *paths)
         return paths
 
-    def write(self, found: Found, *paths: Path, dpi: int = 300) -> None:
+    def write(self, found: RecordsOf, *paths: Path, dpi: int = 300) -> None:
         with self._drawn(found) as figure:
             for path in paths:
                 write(figure, path, dpi=dpi, metadata={"Date": None} if path.suffix == ".svg" else None)
 
-    def svg(self, found: Found) -> str:
+    def svg(self, found: RecordsOf) -> str:
         """Without background and metadata, to stand on a page."""
         text, nothing = io.StringIO(), dict.fromkeys(("Creator", "Date", "Format", "Type"))
         with self._drawn(found) as figure:
@@ -55,7 +55,7 @@ class PaperFigure:
         return text.getvalue()
 
     @contextmanager
-    def _drawn(self, found: Found) -> Iterator[Any]:
+    def _drawn(self, found: RecordsOf) -> Iterator[Any]:
         import matplotlib
 
         matplotlib.use("Agg")

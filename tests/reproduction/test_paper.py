@@ -13,16 +13,16 @@ from xml.etree import ElementTree
 
 import pytest
 
-from holdfast import methods, paper
+from holdfast import methods, reproduction
 from holdfast.commands.main import main
-from holdfast.paper.artifacts import ARTIFACTS
-from holdfast.paper.figures import FIGURES
-from holdfast.paper.measures import PUBLISHED_AS
-from holdfast.paper.published import cells
-from holdfast.paper.sections import by_seed
-from holdfast.paper.setting import Setting
-from holdfast.paper.tables import TABLES
 from holdfast.report.statistics import paired
+from holdfast.reproduction.artifacts import ARTIFACTS
+from holdfast.reproduction.figures import FIGURES
+from holdfast.reproduction.measures import PUBLISHED_AS
+from holdfast.reproduction.published import cells
+from holdfast.reproduction.sections import by_seed
+from holdfast.reproduction.setting import Setting
+from holdfast.reproduction.tables import TABLES
 from holdfast.runs.store import Record, Store
 
 pytestmark = pytest.mark.slow
@@ -277,7 +277,7 @@ def test_the_released_code_picks_for_each_size_of_memory(
 
 def test_every_pick_can_be_run() -> None:
     """And the search has one for every cell of T1 and T2 whose method has a memory."""
-    picks = tomllib.loads((Path(paper.__file__).parent / "picks.toml").read_text())
+    picks = tomllib.loads((Path(reproduction.__file__).parent / "picks.toml").read_text())
     for of_text, released in zip(picks["text"].values(), picks["released"].values(), strict=True):
         by_memory = [(method, both) for method, sizes in released.items() for both in sizes.values()]
         for method, both in [*of_text.items(), *by_memory]:

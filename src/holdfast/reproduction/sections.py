@@ -4,15 +4,15 @@ import importlib.util
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from holdfast.paper import tuned
-from holdfast.paper.artifacts import ARTIFACTS, badges
-from holdfast.paper.figure import PaperFigure
-from holdfast.paper.in_store import InStore
-from holdfast.paper.measures import MEASURES
-from holdfast.paper.picks import NOTES, Picks, Whose
-from holdfast.paper.setting import Setting
-from holdfast.paper.table import Cell, PaperTable
 from holdfast.report.compare import Comparison, compare
+from holdfast.reproduction import tuned
+from holdfast.reproduction.artifacts import ARTIFACTS, badges
+from holdfast.reproduction.figure import PaperFigure
+from holdfast.reproduction.in_store import InStore
+from holdfast.reproduction.measures import MEASURES
+from holdfast.reproduction.picks import NOTES, Picks, Whose
+from holdfast.reproduction.setting import Setting
+from holdfast.reproduction.table import Cell, PaperTable
 
 
 @dataclass(frozen=True)

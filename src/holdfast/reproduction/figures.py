@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.paper import curves
-from holdfast.paper.curves import Curve
-from holdfast.paper.figure import INCH_PER_COLUMN, PaperFigure, band
-from holdfast.paper.setting import VALIDATION, Found, Setting
-from holdfast.paper.tables import TITLES
 from holdfast.report.figures import COLOURS, shade, shade_tasks
 from holdfast.report.statistics import mean_and_error
+from holdfast.reproduction import curves
+from holdfast.reproduction.curves import Curve
+from holdfast.reproduction.figure import INCH_PER_COLUMN, PaperFigure, band
+from holdfast.reproduction.setting import VALIDATION, RecordsOf, Setting
+from holdfast.reproduction.tables import TITLES
 from holdfast.runs.store import Record
 
 PROBES = "drift,gradient,current-task"
@@ -43,24 +43,24 @@ def title_of(setting: Setting) -> str:
     return variants.get(setting.method) or TITLES[setting.name]
 
 
-def draw(axes: Any, found: Found, settings: Sequence[Setting], curve: Callable[[Record], Curve]) -> None:
+def draw(axes: Any, found: RecordsOf, settings: Sequence[Setting], curve: Callable[[Record], Curve]) -> None:
     """A line for each setting; variants of a method share its colour."""
     for setting in settings:
         style = "--" if "negatives=all" in setting.method else "-"
         band(axes, drawable(found, setting, curve), setting, title_of(setting), style=style)
 
 
-def drawable(found: Found, setting: Setting, curve: Callable[[Record], Curve]) -> list[Curve]:
+def drawable(found: RecordsOf, setting: Setting, curve: Callable[[Record], Curve]) -> list[Curve]:
     return [(x, y) for x, y in map(curve, found(setting)) if x]
 
 
-def draw_tasks(axes: Any, found: Found, settings: Sequence[Setting], curve: Callable[[Record], Curve]) -> None:
+def draw_tasks(axes: Any, found: RecordsOf, settings: Sequence[Setting], curve: Callable[[Record], Curve]) -> None:
     shade_tasks(axes, [record for setting in settings for record in found(setting)])
     draw(axes, found, settings, curve)
     axes.set(xlabel="updates")
 
 
-def draw_drift(figure: Any, found: Found, settings: Sequence[Setting]) -> None:
+def draw_drift(figure: Any, found: RecordsOf, settings: Sequence[Setting]) -> None:
     """All samples in memory in all tasks, and those of the first task in the second."""
     whole, closer = figure.subplots(2, 1)
     draw_tasks(whole, found, settings, curves.drift)
@@ -110,7 +110,7 @@ def displacement(axes: Any, before: dict[str, Any], after: dict[str, Any], plane
         axes.annotate("", head, tail, arrowprops={"arrowstyle": "->", "color": colour, "linewidth": 1.2})
 
 
-def f1(figure: Any, found: Found) -> None:
+def f1(figure: Any, found: RecordsOf) -> None:
     er, erace, gradient, accuracy = figure.subplots(1, 4)
     erace.sharex(er)
     erace.sharey(er)
@@ -134,11 +134,11 @@ def f1(figure: Any, found: Found) -> None:
         legend_inside(panel)
 
 
-def f2(figure: Any, found: Found) -> None:
+def f2(figure: Any, found: RecordsOf) -> None:
     draw_drift(figure, found, F2.needs)
 
 
-def f3(figure: Any, found: Found) -> None:
+def f3(figure: Any, found: RecordsOf) -> None:
     axes = figure.subplots()
     draw(axes, found, F3.needs, curves.by_compute)
     axes.set(xlabel="tera multiply-adds so far", ylabel="accuracy on all classes, %")
@@ -146,7 +146,7 @@ def f3(figure: Any, found: Found) -> None:
     legend_above(figure, columns=3)
 
 
-def f4(figure: Any, found: Found) -> None:
+def f4(figure: Any, found: RecordsOf) -> None:
     axes = figure.subplots()
     draw_tasks(axes, found, F4.needs, curves.present_task_accuracy)
     axes.set(ylabel="accuracy on the present task, %", ylim=(0, 100))
@@ -166,7 +166,7 @@ def bars(axes: Any, groups: Sequence[Sequence[float]], number: int, of: int, set
             axes.text(at, 0, " missing", rotation=90, ha="center", va="bottom", fontsize=6, color="0.5")
 
 
-def f5(figure: Any, found: Found) -> None:
+def f5(figure: Any, found: RecordsOf) -> None:
     axes = figure.subplots()
     for number, setting in enumerate(F5.needs):
         by_task = list(zip(*map(curves.alignment_by_task, found(setting)), strict=True))
@@ -175,7 +175,7 @@ def f5(figure: Any, found: Found) -> None:
     legend_above(figure)
 
 
-def f6(figure: Any, found: Found) -> None:
+def f6(figure: Any, found: RecordsOf) -> None:
     methods, memories = ("der++", "der++-ace"), (20, 100)
     for axes, measure in zip(figure.subplots(1, 2), ("acc", "forgetting"), strict=True):
         for number, method in enumerate(methods):
@@ -187,7 +187,7 @@ def f6(figure: Any, found: Found) -> None:
     legend_above(figure)
 
 
-def f7(figure: Any, found: Found) -> None:
+def f7(figure: Any, found: RecordsOf) -> None:
     axes = figure.subplots()
     draw(axes, found, F7.needs, partial(curves.of_first_task, probe="gradient", before=True))
     axes.set(xlabel=SINCE_SWITCH, ylabel="gradient norm, old classes")
@@ -195,11 +195,11 @@ def f7(figure: Any, found: Found) -> None:
     legend_above(figure)
 
 
-def f8(figure: Any, found: Found) -> None:
+def f8(figure: Any, found: RecordsOf) -> None:
     draw_drift(figure, found, F8.needs)
 
 
-def f9(figure: Any, found: Found) -> None:
+def f9(figure: Any, found: RecordsOf) -> None:
     grid = figure.subplots(len(FROM_ONE_MODEL), 4, squeeze=False, sharex="row", sharey="row")
     for row, setting in zip(grid, FROM_ONE_MODEL, strict=True):
         records = found(setting)[:1]
@@ -215,7 +215,7 @@ def f9(figure: Any, found: Found) -> None:
     legend_above(figure, columns=4)
 
 
-def f10(figure: Any, found: Found) -> None:
+def f10(figure: Any, found: RecordsOf) -> None:
     """Without the rows of panels of which nothing is there, unless nothing is there at all."""
     panels = [(dataset, memory) for dataset, memories in DATASETS.items() for memory in memories]
     shown = [(s.dataset, s.memory) for s in F10.needs if found(s)]

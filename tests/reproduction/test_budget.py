@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from holdfast.commands.main import main
-from holdfast.paper.budget import Wanted, choose, missing
-from holdfast.paper.coverage import published_cells
-from holdfast.paper.figures import FIGURES
-from holdfast.paper.in_store import InStore
-from holdfast.paper.setting import Setting
+from holdfast.reproduction.budget import Wanted, choose, missing
+from holdfast.reproduction.coverage import published_cells
+from holdfast.reproduction.figures import FIGURES
+from holdfast.reproduction.in_store import InStore
+from holdfast.reproduction.setting import Setting
 from holdfast.runs.plan import plan
 from holdfast.runs.store import Record, Store
 from holdfast.streams import source
@@ -117,7 +117,7 @@ def test_a_run_that_was_begun_comes_first() -> None:
 def test_the_command_goes_on_with_what_was_begun(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("holdfast.paper.estimate.Estimates.seconds", lambda self, spec: 60.0)
+    monkeypatch.setattr("holdfast.reproduction.estimate.Estimates.seconds", lambda self, spec: 60.0)
     monkeypatch.setenv("COLUMNS", "200")
     spec = Setting(method="er", memory=50).specs(2, quick=True)[1]
     (tmp_path / "runs.snapshots").mkdir()
@@ -136,7 +136,7 @@ def of_store(folder: Path) -> list[tuple[str, int, int]]:
 def test_the_command_says_what_it_would_do_and_does_it_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("holdfast.paper.estimate.Estimates.seconds", lambda self, spec: 60.0)
+    monkeypatch.setattr("holdfast.reproduction.estimate.Estimates.seconds", lambda self, spec: 60.0)
     monkeypatch.setenv("COLUMNS", "200")
     command = ["paper", "T7", "--quick", "--seeds", "2", "--jobs", "1", "--out", str(tmp_path)]
     assert main([*command, "--plan", "0.05", "--estimate"]) == 0
@@ -189,7 +189,7 @@ def test_mistakes(arguments: list[str], said: str, tmp_path: Path, capsys: pytes
 def test_a_run_that_failed_is_not_planned_again_unless_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("holdfast.paper.estimate.Estimates.seconds", lambda self, spec: 60.0)
+    monkeypatch.setattr("holdfast.reproduction.estimate.Estimates.seconds", lambda self, spec: 60.0)
     monkeypatch.setenv("COLUMNS", "200")
     store = Store(tmp_path / "runs.sqlite")
     store.open()

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from holdfast.paper import curves
-from holdfast.paper.figures import FIGURES, displacement
-from holdfast.paper.setting import VALIDATION
+from holdfast.reproduction import curves
+from holdfast.reproduction.figures import FIGURES, displacement
+from holdfast.reproduction.setting import VALIDATION
 from holdfast.streams import source
 
 

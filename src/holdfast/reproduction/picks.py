@@ -32,4 +32,4 @@ def authors(whose: Whose, dataset: str, method: str, *, memory: int, augment: bo
 
 @cache
 def _picks() -> dict[str, Any]:
-    return tomllib.loads((resources.files("holdfast.paper") / "picks.toml").read_text(encoding="utf-8"))
+    return tomllib.loads((resources.files("holdfast.reproduction") / "picks.toml").read_text(encoding="utf-8"))

@@ -19,8 +19,8 @@ from holdfast.methods.gdumb import GDumb
 from holdfast.methods.icarl import ICaRL
 from holdfast.methods.ssil import SSIL
 from holdfast.nets import Net
-from holdfast.paper.estimate import Estimates, estimate, seconds
-from holdfast.paper.setting import Setting
+from holdfast.reproduction.estimate import Estimates, estimate, seconds
+from holdfast.reproduction.setting import Setting
 from holdfast.runs.plan import plan
 from holdfast.runs.spec import RunSpec
 from holdfast.runs.store import Store
@@ -53,7 +53,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_one_run_is_not_done_by_two_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.paper.estimate.seconds", lambda planned: 60.0)
+    monkeypatch.setattr("holdfast.reproduction.estimate.seconds", lambda planned: 60.0)
     specs = Setting(method="er", memory=20).specs(3, quick=True)
     for runs, whole in ((1, "1:00"), (2, "1:00"), (3, "1:30")):
         store = Store(tmp_path / f"{runs}.sqlite")
@@ -112,7 +112,7 @@ def of_store(spec: RunSpec, seconds: float, updates: int = 500) -> dict[str, obj
 
 
 def test_runs_in_a_store_that_compute_the_same_say_how_long_one_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.paper.estimate.seconds", lambda planned: 7.0)
+    monkeypatch.setattr("holdfast.reproduction.estimate.seconds", lambda planned: 7.0)
     er = RunSpec(stream="fashion", method="er", memory=5)
     icarl = replace(er, method="icarl")
     made = [of_store(er, 100.0), of_store(replace(er, seed=1), 300.0), of_store(replace(er, seed=2), 110.0)]

@@ -11,11 +11,11 @@ from itertools import groupby
 from rich import box
 from rich.table import Table
 
-from holdfast.paper.in_store import InStore
-from holdfast.paper.measures import MEASURES
-from holdfast.paper.setting import Setting
-from holdfast.paper.table import Cell
 from holdfast.report.live import clock
+from holdfast.reproduction.in_store import InStore
+from holdfast.reproduction.measures import MEASURES
+from holdfast.reproduction.setting import Setting
+from holdfast.reproduction.table import Cell
 from holdfast.runs.identity import kind
 from holdfast.runs.spec import RunSpec
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import InputError, InUse
-from holdfast.paper.picks import HyperParameters, Picks, Whose
-from holdfast.paper.setting import Setting
+from holdfast.reproduction.picks import HyperParameters, Picks, Whose
+from holdfast.reproduction.setting import Setting
 from holdfast.storage import files
 from holdfast.storage.locks import NameLocks
 

@@ -2,7 +2,7 @@
 
 from itertools import chain
 
-from holdfast.paper.claims import (
+from holdfast.reproduction.claims import (
     At,
     Claim,
     Part,
@@ -18,9 +18,9 @@ from holdfast.paper.claims import (
     relative,
     relative_lead,
 )
-from holdfast.paper.setting import VALIDATION
-from holdfast.paper.table import Line, PaperTable
-from holdfast.paper.tables import T1, T2, T3, T4, T5, T6, T7, T8, T9
+from holdfast.reproduction.setting import VALIDATION
+from holdfast.reproduction.table import Line, PaperTable
+from holdfast.reproduction.tables import T1, T2, T3, T4, T5, T6, T7, T8, T9
 
 BESIDE = PaperTable(
     name="claims",

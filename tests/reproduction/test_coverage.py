@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from holdfast.commands.main import main
-from holdfast.paper.coverage import JUDGED, by_table, coverage, published_cells
-from holdfast.paper.published import cells
-from holdfast.paper.setting import Setting
+from holdfast.reproduction.coverage import JUDGED, by_table, coverage, published_cells
+from holdfast.reproduction.published import cells
+from holdfast.reproduction.setting import Setting
 from holdfast.runs.store import Record, Store
 
 

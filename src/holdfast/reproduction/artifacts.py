@@ -1,10 +1,10 @@
 """Everything that the paper shows, by name."""
 
-from holdfast.paper.figure import PaperFigure
-from holdfast.paper.figures import FIGURES
-from holdfast.paper.picks import Whose
-from holdfast.paper.table import PaperTable
-from holdfast.paper.tables import TABLES
+from holdfast.reproduction.figure import PaperFigure
+from holdfast.reproduction.figures import FIGURES
+from holdfast.reproduction.picks import Whose
+from holdfast.reproduction.table import PaperTable
+from holdfast.reproduction.tables import TABLES
 
 ARTIFACTS: dict[str, PaperTable | PaperFigure] = {**TABLES, **FIGURES}
 

@@ -12,9 +12,9 @@ from rich.console import Group, JustifyMethod, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from holdfast.paper.setting import Found, Setting
-from holdfast.paper.table import Cell, PaperTable
 from holdfast.report.statistics import mean_and_error, student_t
+from holdfast.reproduction.setting import RecordsOf, Setting
+from holdfast.reproduction.table import Cell, PaperTable
 
 HOLDS, DOES_NOT, OPEN = "holds", "does not hold", "not enough runs"
 NO_RUNS = "no runs"
@@ -168,18 +168,18 @@ class Judged:
         return DOES_NOT if DOES_NOT in verdicts else HOLDS if verdicts == {HOLDS} else OPEN
 
 
-def judge(claims: Iterable[Claim], found: Found) -> list[Judged]:
+def judge(claims: Iterable[Claim], found: RecordsOf) -> list[Judged]:
     return [Judged(claim, [_find(claim, part, found) for part in claim.parts]) for claim in claims]
 
 
 def settings(claims: Iterable[Claim]) -> list[Setting]:
     """Of all runs that they rest on."""
     cells = [at for claim in claims for part in claim.parts for group in part.groups for at in group]
-    nothing: Found = lambda setting: []  # noqa: E731
+    nothing: RecordsOf = lambda setting: []  # noqa: E731
     return list(dict.fromkeys(s for at in cells for s in _cell(at, nothing).settings))
 
 
-def _find(claim: Claim, part: Part, found: Found) -> Finding:
+def _find(claim: Claim, part: Part, found: RecordsOf) -> Finding:
     seeds: dict[str, int] = {}
 
     def noting_seeds(setting: Setting) -> list[dict[str, object]]:
@@ -205,7 +205,7 @@ def _find(claim: Claim, part: Part, found: Found) -> Finding:
     return Finding(part.where, ours, published, claim.rule(ours), runs)
 
 
-def _cell(at: At, found: Found) -> Cell:
+def _cell(at: At, found: RecordsOf) -> Cell:
     return at.table.cell(found, at.row, at.column, at.measure)
 
 

@@ -23,9 +23,9 @@ from holdfast.datasets import LOADERS
 from holdfast.datasets.base import Dataset, validation_split
 from holdfast.datasets.embedded import fashion
 from holdfast.errors import InputError
-from holdfast.paper.artifacts import ARTIFACTS
-from holdfast.paper.picks import HyperParameters
-from holdfast.paper.setting import Setting
+from holdfast.reproduction.artifacts import ARTIFACTS
+from holdfast.reproduction.picks import HyperParameters
+from holdfast.reproduction.setting import Setting
 from holdfast.runs.spec import RunSpec, code_hash
 from holdfast.runs.store import Store
 from holdfast.runs.sweep import Sweep
@@ -217,7 +217,7 @@ def test_processes_that_write_at_the_same_time_lose_nothing(tmp_path: Path) -> N
     code = """
 import sys
 from pathlib import Path
-from holdfast.paper import tuned
+from holdfast.reproduction import tuned
 for i in range(30):
     what = {"dataset": "cifar10", "method": f"{sys.argv[2]}{i}", "augment": False, "miniature": False}
     tuned.add(Path(sys.argv[1]), [{**what, "chosen": {"lr": 0.1, "options": ""}}])

@@ -10,10 +10,10 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from holdfast.paper.measures import MEASURES, PUBLISHED_AS
-from holdfast.paper.published import Published, place, published
-from holdfast.paper.setting import Found, Setting
 from holdfast.report.statistics import agreement, with_seeds
+from holdfast.reproduction.measures import MEASURES, PUBLISHED_AS
+from holdfast.reproduction.published import Published, place, published
+from holdfast.reproduction.setting import RecordsOf, Setting
 from holdfast.runs.store import Record
 
 MOST_COLUMNS = 4  # of a table on a terminal of 80 columns
@@ -87,12 +87,12 @@ class PaperTable:
     def settings(self) -> list[Setting]:
         return [setting for row in self.rows for column in self.columns for setting in self._settings(row, column)]
 
-    def cells(self, found: Found, *, comparable: bool = True) -> Iterator[Cell]:
+    def cells(self, found: RecordsOf, *, comparable: bool = True) -> Iterator[Cell]:
         for row in self.rows:
             for column in self.columns:
                 yield from self._cells(found, row, column, self.measures, comparable=comparable)
 
-    def cell(self, found: Found, row: str, column: str, measure: str, *, comparable: bool = True) -> Cell:
+    def cell(self, found: RecordsOf, row: str, column: str, measure: str, *, comparable: bool = True) -> Cell:
         """By the titles of its row and column."""
         (of_row,) = (line for line in self.rows if line.title == row)
         (of_column,) = (line for line in self.columns if line.title == column)
@@ -100,7 +100,7 @@ class PaperTable:
         return only
 
     def _cells(
-        self, found: Found, row: Line, column: Line, measures: Sequence[str], *, comparable: bool
+        self, found: RecordsOf, row: Line, column: Line, measures: Sequence[str], *, comparable: bool
     ) -> Iterator[Cell]:
         settings = tuple(self._settings(row, column))
         choice, records = _better({setting: found(setting) for setting in settings})
