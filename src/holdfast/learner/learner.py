@@ -16,6 +16,7 @@ from holdfast.augment import Augment
 from holdfast.batch import Batch, Task
 from holdfast.errors import BatchError, InputError, NothingLearned
 from holdfast.learner import answers
+from holdfast.learner.description import described
 from holdfast.learner.keys import Keys, check_key
 from holdfast.learner.labels import FORGOTTEN, Labels
 from holdfast.learner.operations import Asked, Observed, Operation, Remembered, Told
@@ -154,6 +155,9 @@ class Learner:
         self._answering: Net | None = None  # made when asked for, until the next step
         self.keys = Keys()
         self.tally = new_tally(progress, self)
+
+    def __repr__(self) -> str:
+        return described(self)
 
     @property
     def classes(self) -> list[Hashable]:
