@@ -185,7 +185,7 @@ def test_trust_is_noticed(
         (versions.Versions._current, "not version.readers", "True", readers.changed_at_every_line_of_an_answer),
         (versions.Version.keep_memory, ".copy()", "", readers.changed_at_every_line_of_an_answer),
         (versions.Versions.storing, "True", "False", readers.asked_at_every_line_of_a_change),
-        (answers._scores, "version.labels", "learner.labels.known", readers.changed_at_every_line_of_an_answer),
+        (answers.scores_at, "version.labels", "learner.labels.known", readers.changed_at_every_line_of_an_answer),
         (answers._predictor, "version.net", "learner.net", readers.asked_at_every_line_of_a_change),
         (versions.Version.give_back, "torch._foreach_copy_(live, copies)", "pass", interrupts.interrupted_anywhere),
         (class_index.Journal.undo, "self._undo[-1]()", "self._undo.pop()(); continue", interrupts.interrupted_anywhere),

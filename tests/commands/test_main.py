@@ -13,6 +13,7 @@ from holdfast.commands.main import main
 from holdfast.datasets.base import Dataset
 from holdfast.learner import Learner
 from holdfast.runs.store import Store
+from holdfast.streams import source
 from holdfast.streams.named import OPTIONS, ORDERS
 
 HOLDFAST = [sys.executable, "-m", "holdfast"]
@@ -158,6 +159,9 @@ def test_a_trained_learner_is_kept_and_saved(own: list[str], capsys: pytest.Capt
     assert main(["runs", "save", row["id"][:6], "learner.safetensors", "--out", "out"]) == 0
     learner = Learner.load("learner.safetensors")
     assert learner.step == row["updates"]
+    assert all(isinstance(label, str) for label in learner.classes)
+    names = source(own[own.index("--stream") + 1], Path()).dataset.classes
+    learner.labels.restore([names.index(str(label)) for label in learner.classes])
     assert learner.state_hash() == Store(Path("out/runs.sqlite")).record(row["id"])["state_hash"]
     assert main([*own, "--seeds", "1", "--method", "er-ace"]) == 0
     other = next(row for row in Store(Path("out/runs.sqlite")).rows() if row["method"] == "er-ace")

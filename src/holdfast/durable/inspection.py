@@ -116,6 +116,8 @@ class Past:
         if isinstance(operation, operations.Asked):
             self.pending.add(operation.x, Journal())
             return
+        if isinstance(operation, operations.Adjusted):
+            return
         self.labels.admit(operation.y)
         self.since.update(operation.y)
         if isinstance(operation, operations.Told):

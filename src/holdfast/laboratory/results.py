@@ -106,6 +106,18 @@ class Results(Sequence[Record]):
         """
         return tables.summary(self._some(), self._sweep.baselines())
 
+    def by_class(self) -> Table:
+        """Makes a table of the accuracy of each class at the end, by its name, with a column for each method.
+
+        Returns:
+            A table of rich, which a terminal shows with `rich.print`.
+
+        Raises:
+            InputError: if no run is done, or if runs differ in more than method and seed: use `where` first.
+        """
+        records = self._of_one_setting()
+        return tables.by_class(records, self._sweep.sources[records[0]["stream"]].dataset.classes)
+
     def to_pandas(self, *, evaluations: bool = False) -> "pd.DataFrame":
         """Makes a data frame.
 
@@ -167,9 +179,7 @@ class Results(Sequence[Record]):
         """
         if measure not in MEASURES:
             raise UnknownName("measure", measure, MEASURES)
-        if len(settings := tables.by_setting(self._some())) > 1:
-            apart = "; ".join(", ".join(setting) for setting in settings)
-            raise InputError(f"these runs are of {len(settings)} settings, so choose one by where(...): {apart}")
+        self._of_one_setting()
         scale = 100 if measure in ("acc", "aaa", "forgetting") else 1
         values = {
             title: {r["seed"]: None if r[measure] is None else scale * r[measure] for r in group}
@@ -194,6 +204,12 @@ class Results(Sequence[Record]):
         except UnknownName:
             raise InputError(f"{spec.title} seed {spec.seed} was not kept: keep_learners=True, fresh=True") from None
         return plan(spec, self._sweep.sources[spec.stream], self._given.nets).restored(content)
+
+    def _of_one_setting(self) -> list[Record]:
+        if len(settings := tables.by_setting(self._some())) > 1:
+            apart = "; ".join(", ".join(setting) for setting in settings)
+            raise InputError(f"these runs are of {len(settings)} settings, so choose one by where(...): {apart}")
+        return self.records
 
     def _some(self) -> list[Record]:
         if not self.records:

@@ -42,25 +42,26 @@ class Answers:
 
 def answers(learner: Learner, x: Samples) -> Answers:
     """All that can be told of samples at once."""
-    found, labels, step = _scores(learner, x)
+    found, labels, step = scores_at(learner, x)
     known = [index for index in range(found.shape[1]) if labels[index] is not FORGOTTEN]
+    scaling = 1.0 if learner.calibration is None else learner.calibration.temperature
     cosine = found.amax(1) * temperature(learner) if tells_similarity(learner) else None
     return Answers(
         step,
         [labels[index] for index in known],
         [labels[index] for index in found.argmax(1).tolist()],
-        found[:, known].softmax(1).float().numpy(),
+        (found[:, known] / scaling).softmax(1).float().numpy(),
         None if cosine is None else cosine.float().numpy(),
     )
 
 
 def scores(learner: Learner, x: Samples) -> tuple[Tensor, Sequence[Hashable]]:
     """Of each class index, -inf for forgotten ones; and the labels behind the indices."""
-    return _scores(learner, x)[:2]
+    return scores_at(learner, x)[:2]
 
 
 @in_inference(True)
-def _scores(learner: Learner, x: Samples) -> tuple[Tensor, Sequence[Hashable], int]:
+def scores_at(learner: Learner, x: Samples) -> tuple[Tensor, Sequence[Hashable], int]:
     """Also the step that they are of."""
     samples = learner.as_samples(x)
 

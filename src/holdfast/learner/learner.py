@@ -16,9 +16,12 @@ from holdfast.augment import Augment
 from holdfast.batch import Batch, Task
 from holdfast.errors import BatchError, InputError, NothingLearned
 from holdfast.learner import answers
+from holdfast.learner.adjustments import adjust
+from holdfast.learner.calibration import Calibration, calibrated, is_unknown, temperature_of
+from holdfast.learner.description import described
 from holdfast.learner.keys import Keys, check_key
 from holdfast.learner.labels import FORGOTTEN, Labels
-from holdfast.learner.operations import Asked, Observed, Operation, Remembered, Told
+from holdfast.learner.operations import Adjusted, Asked, Observed, Operation, Remembered, Told
 from holdfast.learner.parts import (
     DEFAULT_METHOD,
     MakeOptimizer,
@@ -159,6 +162,10 @@ class Learner:
         self._answering: Net | None = None  # made when asked for, until the next step
         self.keys = Keys()
         self.tally = new_tally(progress, self)
+        self.calibration: Calibration | None = None  # what `calibrate` has found last
+
+    def __repr__(self) -> str:
+        return described(self)
 
     @property
     def classes(self) -> list[Hashable]:
@@ -358,7 +365,7 @@ class Learner:
                 x = Features(features_of(self.frozen_encoder, raw))
         return as_tensor(x.values, self.sample_template)
 
-    def predict(self, x: Samples, *, reject: float | None = None) -> list[Hashable]:
+    def predict(self, x: Samples, *, reject: float | None = None, unknown: bool = False) -> list[Hashable]:
         """Predicts the most probable label of each sample.
 
         It changes nothing and does not wait for a step that is under way.
@@ -366,6 +373,7 @@ class Learner:
         Args:
             x: samples, as for `observe`.
             reject: the answer is None where no class is this similar; `rejection_threshold` finds a value.
+            unknown: whether the answer is None where the probability is below the threshold of `calibrate`.
 
         Returns:
             One label per sample.
@@ -377,6 +385,9 @@ class Learner:
         scores, labels = answers.scores(self, x)
         best = scores.max(1)
         found = [labels[index] for index in best.indices.tolist()]
+        if unknown:
+            doubtful = is_unknown(self, scores)
+            found = [None if doubt else label for label, doubt in zip(found, doubtful, strict=True)]
         if reject is None:
             return found
         similar = (best.values * answers.temperature(self) >= real("reject", reject)).tolist()
@@ -397,7 +408,31 @@ class Learner:
         """
         scores, labels = answers.scores(self, x)
         known = [index for index, label in enumerate(labels[: scores.shape[1]]) if label is not FORGOTTEN]
-        return scores[:, known].softmax(1).float().numpy()
+        return (scores[:, known] / temperature_of(self)).softmax(1).float().numpy()
+
+    def calibrate(self, x: Samples, y: object, *, accept: float = 0.95) -> Calibration:
+        """Makes probabilities fit how often answers are right, and finds when to answer that no class is known.
+
+        From then on `predict_proba` divides scores by a temperature, and `predict(x, unknown=True)` answers None
+        where the best probability is below a threshold. Both are part of the learner: saved, and logged by a durable
+        one.
+
+        Args:
+            x: labelled samples that it has not learned from, as for `observe`; some of unknown classes are welcome.
+            y: one label per sample.
+            accept: the share of samples of known classes that is to be answered.
+
+        Returns:
+            What was found, with the trade-off of other thresholds: `learner.calibration` has it, too.
+
+        Raises:
+            InputError: if fewer than two samples are of known classes.
+            BatchError: if the samples are wrong.
+            NothingLearned: before the first batch.
+        """
+        found = calibrated(self, x, y, accept)
+        self._adjust(Adjusted({"calibration": found.pack()}))
+        return found
 
     def similarity(self, x: Samples) -> NDArray[np.float32]:
         """Computes how similar each sample is to the class it is most similar to.
@@ -494,6 +529,9 @@ class Learner:
 
     def repeat(self, operation: Operation) -> None:
         """Does again what was done once; anybody may have written what is said to have been done."""
+        if isinstance(operation, Adjusted):
+            self._adjust(operation)
+            return
         if not is_number(operation.x) or operation.x.ndim < 2 or not len(operation.x):
             raise BatchError("an operation has samples that no learner takes")
         if isinstance(operation, Asked):
@@ -623,6 +661,9 @@ class Learner:
 
         self._change(operation, learn, close)
         self.training.failures = 0
+
+    def _adjust(self, operation: Adjusted) -> None:
+        self._change(operation, partial(adjust, self, operation.settings))
 
     def _store(self, operation: Remembered) -> None:
         def store(journal: Journal) -> None:

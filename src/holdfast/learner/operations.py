@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor
 
@@ -37,11 +38,20 @@ class Remembered:
     y: list[Hashable]
 
 
-Operation = Observed | Asked | Told | Remembered
+@dataclass(frozen=True, slots=True)
+class Adjusted:
+    """Settings of the learner, as plain values by their names."""
+
+    settings: dict[str, Any]
+
+
+Operation = Observed | Asked | Told | Remembered | Adjusted
 
 
 def to_bytes(operation: Operation) -> bytes:
     values: checkpoint.Manifest = {"deed": type(operation).__name__}
+    if isinstance(operation, Adjusted):
+        return checkpoint.pack({}, {**values, "settings": operation.settings})
     if not isinstance(operation, Asked):
         values["y"] = [encode(label) for label in operation.y]
     if isinstance(operation, Observed | Told):
@@ -55,7 +65,10 @@ def to_bytes(operation: Operation) -> bytes:
 
 def from_bytes(content: bytes) -> Operation:
     tensors, values = checkpoint.unpack(content)
-    x, kind = tensors["x"], values["deed"]
+    kind = values["deed"]
+    if kind == Adjusted.__name__:
+        return Adjusted(dict(values["settings"]))
+    x = tensors["x"]
     if kind == Asked.__name__:
         return Asked(x)
     y = [decode(label) for label in values["y"]]

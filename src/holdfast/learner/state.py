@@ -14,6 +14,7 @@ from holdfast.arguments import AT_LEAST_ONE, whole
 from holdfast.augment import BUILT_IN, Augment
 from holdfast.batch import Task
 from holdfast.errors import CheckpointError, InputError
+from holdfast.learner import calibration
 from holdfast.learner.labels import decode, encode
 from holdfast.learner.progress import Tally
 from holdfast.learner.soundness import check_learner, check_optimizer, check_values
@@ -49,6 +50,8 @@ def pack(learner: Learner) -> tuple[dict[str, Tensor], Values]:
     if learner.tally is not None:
         counted, more["progress"] = learner.tally.pack()
         tensors |= counted
+    if learner.calibration is not None:
+        more["calibration"] = learner.calibration.pack()
     if len(learner.keys):
         more["keys"] = learner.keys.pack()
     scalars: dict[str, Any] = {}
@@ -163,6 +166,7 @@ def unpack(learner: Learner, tensors: Mapping[str, Tensor], values: Values, labe
     learner.versions.step = values["step"]
     if "progress" in values:
         learner.tally = Tally.unpack(part("progress", tensors), values["progress"])
+    learner.calibration = calibration.unpack(values["calibration"]) if "calibration" in values else None
     learner.keys.unpack(values.get("keys", []))
     learner.magnitude = values.get("magnitude", 0.0)
     if (sample := values["sample"]) is not None:

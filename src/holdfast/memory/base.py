@@ -63,6 +63,11 @@ class Memory(ABC):
         self._encoded_bytes = np.zeros(1, np.int64)  # of all encoded samples
         self._threshold = np.ones(1)  # below which the keys of what is held are
 
+    def __repr__(self) -> str:
+        name, codec = type(self).__name__, f" as {self.codec.name}" if self.codec else ""
+        room = f"{self.capacity:,} samples" if self.byte_budget is None else f"{self.byte_budget:,} bytes"
+        return f"<{name} of {room}{codec}: {len(self):,} of {self.offered:,} samples>"
+
     @property
     def offered(self) -> int:
         """How many samples it was given so far."""

@@ -112,6 +112,32 @@ def summary(records: Sequence[Record], floors: Floors = MappingProxyType({})) ->
     return table
 
 
+def by_class(records: Sequence[Record], classes: Sequence[str]) -> Table:
+    """A row for each class, in the order of the stream, with the accuracy at the end of each method."""
+    table = Table(
+        title=headline(records),
+        caption="accuracy at the end in per cent, " + ("mean ± standard error" if _several(records) else "n = 1"),
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+    )
+    table.add_column("class", overflow="fold")
+    methods = by_title(records)
+    for title in methods:
+        table.add_column(title, justify="right")
+    order = [label for task in records[0]["tasks"] for label in task]
+    for label in order:
+        ends = [[record["evaluations"][-1] for record in group] for group in methods.values()]
+        shares = [
+            [e["correct"][label] / e["total"][label] for e in of_method if e["total"][label]] for of_method in ends
+        ]
+        table.add_row(Text(classes[label]), *(show(found) if found else "–" for found in shares))
+    return table
+
+
+def _several(records: Sequence[Record]) -> bool:
+    return len({record["seed"] for record in records}) > 1
+
+
 def _figures(group: Sequence[Record]) -> list[str]:
     return [
         *(show([record[key] for record in group]) for key in ("acc", "aaa", "forgetting")),

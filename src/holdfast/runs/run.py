@@ -140,6 +140,13 @@ class Run:
             "environment": {**environment(self._conditions()), "elsewhere": self.elsewhere},
         }
 
+    def trained(self) -> bytes:
+        """The learner of a finished run, as a file, with the names of its classes for labels."""
+        names, labels = self.stream.dataset.classes, self.learner.labels
+        if len(set(names)) == len(names):
+            labels.restore([names[index] for index in self.learner.classes if isinstance(index, int)])
+        return self.learner.serialized()
+
     def snapshot(self) -> bytes:
         """All it has done so far, as a checksummed file would hold it."""
         tensors, values = pack(self.learner)

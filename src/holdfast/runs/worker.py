@@ -116,8 +116,8 @@ def _go_on(run: Run, job: Job, stopping: Callable[[], bool]) -> Iterator[Event]:
             reported = now
             yield Advanced(job.spec, run.progress, run.anytime(evaluated))
             evaluated = run.learner.step
-    learner = {"learner": run.learner.serialized()} if job.keep_learner else {}
-    yield Finished(job.spec, run.record(), learner)
+    record = run.record()
+    yield Finished(job.spec, record, {"learner": run.trained()} if job.keep_learner else {})
 
 
 @cache
