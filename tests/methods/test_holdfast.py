@@ -167,7 +167,7 @@ def test_running_statistics_of_replayed_samples_alone() -> None:
 
 
 def test_class_means_answer_and_the_net_learns_the_same() -> None:
-    by_net, by_means = (learner_of(parts(answer=a), memory=30, lr=0.05, width=12, average=0) for a in ("net", "means"))
+    by_net, by_means = (Learner(mlp((4,), width=12), parts(answer=a), memory=30, average=0) for a in ("net", "means"))
     for step in range(8):
         y = np.random.default_rng(step).integers(0, 5, 10).tolist()
         for learner in (by_net, by_means):
