@@ -13,7 +13,7 @@ from holdfast import ERACE, Batch, Holdfast, Learner, mlp
 from holdfast.errors import InputError
 from holdfast.losses import balanced_cross_entropy
 from holdfast.nets import CosineHead, Net
-from tests.methods.reference import batch_of, everything, learner_of, nearest, samples, weights
+from tests.methods.reference import batch_of, everything, nearest, samples, weights
 
 parts = partial(Holdfast, compete="batch", forward="apart")  # ER-ACE, and what is added to it
 
