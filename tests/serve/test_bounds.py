@@ -103,6 +103,30 @@ def test_a_full_queue_is_said_and_answers_go_on(tmp_path: Path) -> None:
             first.result()
 
 
+def test_what_waits_is_refused_when_the_service_stops_and_a_long_step_is_not_waited_for(tmp_path: Path) -> None:
+    with served(tmp_path / "w") as (client, service), ThreadPoolExecutor(1) as others:
+        started, go_on = threading.Event(), threading.Event()
+
+        def slow(learner: DurableLearner) -> None:
+            started.set()
+            go_on.wait(60)
+
+        assert client.portal is not None
+        first = client.portal.start_task_soon(service.change, slow)
+        started.wait(60)
+        second = others.submit(client.post, "/v1/learn", json={"arrays": X, "labels": Y})
+        while service.waiting == 0:
+            threading.Event().wait(0.01)
+        assert not service.close(0.01)
+        assert second.result().status_code == 503 and "retry-after" in second.result().headers
+        assert client.post("/v1/learn", json={"arrays": X, "labels": Y}).status_code == 503
+        assert client.get("/v2/health/ready").status_code == 503
+        go_on.set()
+        first.result()
+        while not service.close():
+            threading.Event().wait(0.01)
+
+
 @pytest.mark.parametrize("path", ["/v1/nothing", "/", "/v2/models/holdfast/versions/1/infer/more", "/v1/learn/"])
 def test_what_is_not_there(tmp_path: Path, path: str) -> None:
     with served(tmp_path / "w") as (client, _service):

@@ -18,6 +18,7 @@ from holdfast.serve.limits import Limits
 from holdfast.serve.metrics import Metrics
 from holdfast.serve.refusals import Refused, refusal
 from holdfast.serve.roles import Tokens
+from holdfast.serve.service import STOPPING
 
 LOG = logging.getLogger("holdfast.serve")
 ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -76,6 +77,10 @@ class Gate:
                 await self._app(scope, whole, answer)
         except Gone:
             status = 499
+        except asyncio.CancelledError:  # the service stops, and waits no longer
+            if status:
+                raise
+            await response(Refused(503, STOPPING, Retry_After="5"))(scope, receive, answer)
         except Exception as raised:
             refused = _as_refused(raised)
             error = raised if refused.status == 500 else None

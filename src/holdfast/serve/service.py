@@ -36,6 +36,7 @@ class Service:
         self.learner = opened()
         self._has_folder = True  # not after a roll back whose learner could not be opened: it only answers then
         self.closing = threading.Event()
+        self._ended = False  # nothing is taken from the queue any more
         self._jobs: queue.Queue[Job | None] = queue.Queue(limits.queue)
         self._writer = threading.Thread(target=self._write, name="writer", daemon=True)
         self._writer.start()
@@ -107,12 +108,14 @@ class Service:
 
         False if that one takes longer: it may be there afterwards, or not, as if the process had been killed.
         """
-        self.closing.set()
-        with suppress(queue.Empty):
-            while (job := self._jobs.get_nowait()) is not None:
-                _settle(job[1], error=Refused(503, STOPPING, Retry_After="5"))
-        self._jobs.put(None)
-        self._writer.join(seconds)
+        if not self._ended:
+            self._ended = True
+            self.closing.set()
+            with suppress(queue.Empty):
+                while (job := self._jobs.get_nowait()) is not None:
+                    _settle(job[1], error=Refused(503, STOPPING, Retry_After="5"))
+            self._jobs.put(None)
+            self._writer.join(seconds)
         if self._writer.is_alive():
             return False
         self.learner.close()
@@ -126,7 +129,9 @@ class Service:
             self._jobs.put_nowait((work, done))
         except queue.Full:
             raise Refused(429, f"{self.limits.queue} changes are waiting already", Retry_After="1") from None
-        return await asyncio.shield(asyncio.wrap_future(done))
+        made = asyncio.wrap_future(done)
+        made.add_done_callback(lambda future: future.cancelled() or future.exception())  # nobody may be left to see it
+        return await asyncio.shield(made)
 
     def _write(self) -> None:
         while (job := self._jobs.get()) is not None:
