@@ -24,6 +24,7 @@ from holdfast import ERACE, Client, slim_resnet18, small_cnn
 X = np.random.default_rng(0).integers(0, 256, (10, 3, 32, 32), np.uint8)
 Y = list(range(10))
 QUESTIONS, AT_A_TIME, BATCHES, ROUNDS = 400, 25, 10, 8
+OPTIONS = "--shape", "3x32x32", "--method", "er-ace", "--memory", "200"
 COMMAND = "import sys; from holdfast.commands.main import main; sys.exit(main(sys.argv[1:]))"
 
 
@@ -36,7 +37,7 @@ def bench() -> Iterator[Ratio]:
 @contextmanager
 def _served(folder: str, *options: str) -> Iterator[str]:
     """Its address."""
-    words = ["serve", str(Path(folder) / "served"), "--port", "0", "--shape", "3x32x32", "--memory", "200", *options]
+    words = ["serve", str(Path(folder) / "served"), "--port", "0", *OPTIONS, *options]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(
         [sys.executable, "-c", COMMAND, *words],

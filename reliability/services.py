@@ -33,7 +33,20 @@ from reliability.outcome import counted
 CLIENTS = 16
 SHAPE = (8,)
 SETTINGS: dict[str, Any] = {"memory": 40, "progress": 100}
-OPTIONS = ("--net", "mlp", "--shape", "8", "--memory", "40", "--progress", "100", "--checkpoint-every", "50")
+OPTIONS = (
+    "--net",
+    "mlp",
+    "--shape",
+    "8",
+    "--method",
+    "er-ace",
+    "--memory",
+    "40",
+    "--progress",
+    "100",
+    "--checkpoint-every",
+    "50",
+)
 COMMAND = "import sys; from holdfast.commands.main import main; sys.exit(main(sys.argv[1:]))"
 
 

@@ -21,7 +21,7 @@ def test_its_python_prints_what_it_says(tmp_path: Path) -> None:
     text = "\n".join(block.text for block in blocks(PAGE, "python") if block.is_run)
     said = [line.rpartition(")  # ")[2] for line in text.splitlines() if line.startswith("print(")]
     folder = tmp_path / "weather"
-    made = partial(holdfast.open, folder, holdfast.mlp((8,)), holdfast.ERACE(), memory=5000, keep=5)
+    made = partial(holdfast.open, folder, holdfast.mlp((8,)), memory=5000, keep=5)
     with listening(folder, made) as address:
         own = text.replace("127.0.0.1:8080", address.removeprefix("http://"))
         with contextlib.redirect_stdout(io.StringIO()) as out:

@@ -41,7 +41,7 @@ def describe(serve: argparse.ArgumentParser) -> None:
     new = serve.add_argument_group("of a new learner; one that is there has to fit").add_argument
     new("--net", metavar="NAME", help="slim-resnet18, small-cnn or mlp (default: what suits the samples)")
     new("--shape", type=_shape, metavar="3x32x32", help="of its samples: pictures (default 3x32x32) or vectors (8)")
-    new("--method", metavar="NAME[:option=value,...]", help="its method (default er-ace)")
+    new("--method", metavar="NAME[:option=value,...]", help="its method (default: that of holdfast.open)")
     new("--memory", type=number_or_text, metavar="M", help="a number of samples, or bytes, 50MB (default 1000)")
     new("--lr", type=float, help="its learning rate (default 0.1)")
     new("--seed", type=int, help="decides all its randomness (default 0)")
@@ -159,8 +159,8 @@ def _opened(where: Path, options: argparse.Namespace) -> DurableLearner:
         if (net := options.net or default_net(shape)) not in NETS:
             raise UnknownName("net", net, NETS)
         how["encoder"] = NETS[net](shape, seed=options.seed or 0)
-    if not (where / LEARNER).exists() or options.method:
-        how["method"] = method = methods.make(*methods.parse(options.method or "er-ace"))
+    if options.method:
+        how["method"] = method = methods.make(*methods.parse(options.method))
         if method.needs_task_ids or method.iid_batches:
             raise InputError(f"--method {options.method} needs to know where tasks end; choose one that does not")
     return holdfast.open(where, **how)
