@@ -5,6 +5,7 @@ import io
 import json
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,12 +21,14 @@ PAGE = DOCS / "serve.md"
 def test_its_python_prints_what_it_says(tmp_path: Path) -> None:
     text = "\n".join(block.text for block in blocks(PAGE, "python") if block.is_run)
     said = [line.rpartition(")  # ")[2] for line in text.splitlines() if line.startswith("print(")]
-    folder = tmp_path / "weather"
+    folder, names = tmp_path / "weather", dict[str, Any]()
     made = partial(holdfast.open, folder, holdfast.mlp((8,)), memory=5000, keep=5)
     with listening(folder, made) as address:
         own = text.replace("127.0.0.1:8080", address.removeprefix("http://"))
         with contextlib.redirect_stdout(io.StringIO()) as out:
-            exec(compile(own, "serve.md", "exec"), {})
+            exec(compile(own, "serve.md", "exec"), names)
+        names["client"].close()
+        names["triton"].close()
     assert out.getvalue().splitlines() == said and len(said) >= 6
 
 
