@@ -3,15 +3,22 @@
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from PIL.Image import Image
 from torch import Tensor
 
 from holdfast.errors import BatchError
 from holdfast.modes import in_inference
+
+
+class SupportsNumpy(Protocol):
+    """A data frame, of pandas, polars or others."""
+
+    def to_numpy(self) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +28,7 @@ class Features:
     values: NDArray[np.generic] | Tensor
 
 
-Samples = NDArray[np.generic] | Tensor | Features
+Samples = NDArray[np.generic] | Tensor | Features | Sequence[Any] | SupportsNumpy
 Equal = Callable[[Iterable[NDArray[Any]], Tensor], NDArray[np.int64]]  # which of the held are among the others
 
 ROUNDING = 1e-4  # of features, against their length
@@ -40,15 +47,10 @@ def as_tensor(x: Samples, sample_template: Tensor | None, clip: float | None = N
     `sample_template`: an empty batch of the shape and type that are expected, if any are. `clip`: float values beyond
     it, on either side, become it.
     """
+    if not isinstance(x, np.ndarray | Tensor | Features):
+        x = _as_array(x, sample_template)
     if isinstance(x, np.ndarray):
-        if x.dtype.kind not in "fu" or (x.dtype.kind == "u" and x.dtype != np.uint8):
-            raise BatchError(f"x has type {x.dtype}; it must be uint8 or float")
-        if is_masked(x):
-            raise BatchError("x has masked values; fill them, x.filled(...), or leave these samples out")
-        with np.errstate(over="ignore"):  # what does not fit becomes infinite, and is clipped or refused below
-            samples = torch.from_numpy(
-                x.astype(np.float32 if x.dtype.kind == "f" else np.uint8, order="C", subok=False)
-            )
+        samples = _of_array(x)
     elif isinstance(x, Tensor):
         if not is_dense(x):
             raise BatchError("x is a sparse, nested or meta tensor; it must be a dense one")
@@ -56,9 +58,7 @@ def as_tensor(x: Samples, sample_template: Tensor | None, clip: float | None = N
             raise BatchError(f"x has type {x.dtype}; it must be uint8 or float")
         samples = x.detach().clone(memory_format=torch.contiguous_format)
     else:
-        if isinstance(x, Features):
-            raise BatchError("x has features; they are for learners with a frozen pretrained encoder")
-        raise BatchError(f"x must be a numpy array or a tensor, not {type(x).__name__}")
+        raise BatchError("x has features; they are for learners with a frozen pretrained encoder")
     if samples.ndim < 2:
         raise BatchError(f"x has shape {tuple(samples.shape)}; it must be (samples, ...)")
     if samples.is_floating_point():
@@ -69,6 +69,56 @@ def as_tensor(x: Samples, sample_template: Tensor | None, clip: float | None = N
             raise BatchError("x has a value that is NaN, infinite or too large for float32")
     check_fits(samples, sample_template)
     return samples
+
+
+def _of_array(x: NDArray[Any]) -> Tensor:
+    is_table = x.dtype.kind in "iu" and x.dtype != np.uint8 and x.ndim == 2  # of whole numbers
+    if x.dtype.kind != "f" and x.dtype != np.uint8 and not is_table:
+        more = "; images from 0 to 255 are x.astype(np.uint8)" if x.dtype.kind in "iu" else ""
+        raise BatchError(f"x has type {x.dtype}; it must be uint8 or float{more}")
+    if is_masked(x):
+        raise BatchError("x has masked values; fill them, x.filled(...), or leave these samples out")
+    with np.errstate(over="ignore"):  # what does not fit becomes infinite, and is clipped or refused by the caller
+        return torch.from_numpy(x.astype(np.uint8 if x.dtype == np.uint8 else np.float32, order="C", subok=False))
+
+
+def _as_array(x: object, sample_template: Tensor | None) -> NDArray[Any]:
+    """Of a data frame, or of a list of samples: images of Pillow, arrays, numbers."""
+    if isinstance(x, list | tuple):
+        if any(isinstance(each, Image) for each in x):
+            return np.stack(_images(x, sample_template)) if x else np.empty(0)
+        try:
+            samples = [each.detach().cpu().numpy() if isinstance(each, Tensor) else np.asarray(each) for each in x]
+        except (ValueError, TypeError) as error:
+            raise BatchError(f"x has a sample that is no array: {error}") from None
+        if shapes := {each.shape for each in samples[1:]} - {samples[0].shape} if samples else set():
+            said = f"{samples[0].shape} and {shapes.pop()}"
+            raise BatchError(f"x has samples of different shapes, {said}; bring them to one size")
+        found = np.stack(samples) if samples else np.empty(0)
+    elif hasattr(x, "to_numpy"):
+        found = np.asarray(x.to_numpy())
+    else:
+        raise BatchError(f"x must be an array, a tensor, a data frame or a list of samples, not {type(x).__name__}")
+    if found.dtype.kind not in "fiub":
+        raise BatchError(f"x has values that are not numbers ({found.dtype}); leave them out, or write them as numbers")
+    return found.astype(np.float32) if found.dtype.kind == "b" else found
+
+
+def _images(images: Sequence[Any], sample_template: Tensor | None) -> list[NDArray[np.uint8]]:
+    """Channels first, with the size and the channels that are expected, if any are."""
+    shape = None if sample_template is None or sample_template.ndim != 4 else tuple(sample_template.shape[1:])
+    if strange := [each for each in images if not isinstance(each, Image)]:
+        raise BatchError(f"x has images and other things, such as a {type(strange[0]).__name__}")
+    if shape is None and len(sizes := {each.size for each in images}) > 1:
+        first, second = sorted(sizes)[:2]
+        said = f"{first[0]}×{first[1]} and {second[0]}×{second[1]}"
+        raise BatchError(f"x has images of different sizes, {said}; resize them, as image.resize((32, 32))")
+    found = []
+    for each in images:
+        plain = each.convert("RGB" if shape is None or shape[0] == 3 else "L")
+        pixels = np.asarray(plain if shape is None else plain.resize((shape[2], shape[1])))
+        found.append(pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1))
+    return found
 
 
 def _is_finite(x: "np.ndarray[Any, Any] | Tensor") -> bool:

@@ -350,7 +350,6 @@ def _repeated(found: Snapshot, parts: dict[str, Any], settings: dict[str, Any]) 
     with checkpoint.distrust(found.folder / LEARNER):
         learner = restored(DurableLearner, found.tensors, found.manifest, **parts)
         moved = machine.differences(learner._conditions(), found.manifest.get("conditions", {}))
-    _check_fit(learner, settings)
     if entries and moved:
         note = "what is repeated from it may differ in its last bits"
         warnings.warn(f"the log in {found.folder} was written elsewhere ({moved}): {note}", OtherBits, stacklevel=4)
@@ -358,6 +357,7 @@ def _repeated(found: Snapshot, parts: dict[str, Any], settings: dict[str, Any]) 
         learner._written_at = learner.step
         for entry in entries:
             learner.repeat(operations.from_bytes(entry))
+    _check_fit(learner, settings)
     return learner, moved
 
 

@@ -16,7 +16,7 @@ from holdfast.augment import Augment
 from holdfast.batch import Batch, Task
 from holdfast.errors import BatchError, InputError, NothingLearned
 from holdfast.learner import answers
-from holdfast.learner.adjustments import adjust
+from holdfast.learner.adjustments import adjust, settings_of
 from holdfast.learner.calibration import Calibration, calibrated, is_unknown, temperature_of
 from holdfast.learner.description import described
 from holdfast.learner.keys import Keys, check_key
@@ -661,6 +661,30 @@ class Learner:
 
         self._change(operation, learn, close)
         self.training.failures = 0
+
+    def change(
+        self,
+        *,
+        lr: float | None = None,
+        updates: int | None = None,
+        memory: int | str | None = None,
+        method: Method | str | None = None,
+    ) -> None:
+        """Changes settings from now on, all of those that are given or, with an exception, none.
+
+        It is part of the learner's history: saved, and logged by a durable one.
+
+        Args:
+            lr: the learning rate.
+            updates: gradient steps on each batch.
+            memory: a number of samples, or of bytes as text. A smaller memory keeps a random choice of its samples;
+                the new room of a larger one is filled with what comes.
+            method: the present method with other options, such as `ERACE(replay=20)` or "er-ace:replay=20".
+
+        Raises:
+            InputError: if a value is wrong, nothing is given, or the method is another one.
+        """
+        self._adjust(Adjusted(settings_of(lr, updates, memory, method)))
 
     def _adjust(self, operation: Adjusted) -> None:
         self._change(operation, partial(adjust, self, operation.settings))

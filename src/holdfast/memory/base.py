@@ -444,6 +444,32 @@ class Memory(ABC):
 
         return restore
 
+    def resize(self, capacity: int | str, rng: np.random.Generator, journal: Journal) -> None:
+        """Gives it room for another number of samples, or of bytes as text ("50MB").
+
+        A smaller one keeps a random choice of what is held; the new room of a larger one is filled with what comes.
+
+        Args:
+            capacity: the number of samples or bytes.
+            rng: makes the choice.
+            journal: takes note of how to undo it.
+
+        Raises:
+            InputError: if the capacity is wrong, or samples are held encoded.
+        """
+        if self.codec is not None:
+            raise InputError(f"memory: encoded samples ({self.codec.name}) keep the budget that they were given")
+        other = type(self)(capacity)
+        journal.on_undo(partial(vars(self).update, _asked=self._asked, byte_budget=self.byte_budget))
+        journal.on_undo(self._restorer())
+        self._asked, self.byte_budget = other._asked, other.byte_budget
+        if not self._columns:
+            self.capacity = other.capacity
+            return
+        if not (room := self._most(self._columns)) and capacity:
+            raise InputError(f"memory: {self.byte_budget} bytes are too few for one such sample")
+        self._shrink(room, rng)
+
     def _shrink(self, capacity: int, rng: np.random.Generator) -> None:
         """Keeps a uniform choice of what is held."""
         kept = np.sort(rng.choice(len(self), min(capacity, len(self)), replace=False))
