@@ -163,11 +163,11 @@ def a_learner_that_keeps_the_callers_array() -> Iterator[None]:
     def as_tensor(x: Any, sample_template: Tensor | None, clip: float | None) -> Tensor:
         return torch.from_numpy(x)
 
-    def remember(method: Method, net: Net, new: Batch) -> Batch:
+    def to_store(method: Method, net: Net, new: Batch) -> Batch:
         new.x.zero_()
         return new
 
-    with patch.object(learner_module, "as_tensor", as_tensor), patch.object(ER, "remember", remember):
+    with patch.object(learner_module, "as_tensor", as_tensor), patch.object(ER, "to_store", to_store):
         yield
 
 

@@ -191,8 +191,8 @@ _MODULES = {
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
-    home = next((home for home, names in _MODULES.items() if name in names), "methods")
-    return getattr(import_module(f"holdfast.{home}"), name)
+    module = next((module for module, names in _MODULES.items() if name in names), "methods")
+    return getattr(import_module(f"holdfast.{module}"), name)
 
 
 def __dir__() -> list[str]:

@@ -197,7 +197,7 @@ class OnlineClassifier(base.MiniBatchClassifier):
         )
 
     def _answer(self, xs: Sequence[Mapping[Hashable, Any]]) -> tuple[list[Any], NDArray[np.float64]]:
-        """The labels met so far, and the probability of each, one row a sample."""
+        """The labels met so far, and the probability of each, one row per sample."""
         samples = [as_sample(x) for x in xs]
         waiting = Counter(label for _, label in self._waiting)
         if self.learner is None:

@@ -42,7 +42,7 @@ def test_missing_arrays_are_named(tmp_path: Path) -> None:
         ({"train_y": np.array([{}, [], 1, "x"], object)}, "train_y is an array of objects"),
         ({"train_x": np.array(["a", "b", "c", "d"])}, "train_x is <U1 of shape"),
         ({"train_x": np.array(3.0)}, r"train_x is float64 of shape \(\)"),
-        ({"test_y": np.eye(2)}, r"test_y is float64 of shape \(2, 2\); it must hold one label a sample"),
+        ({"test_y": np.eye(2)}, r"test_y is float64 of shape \(2, 2\); it must hold one label per sample"),
         ({"test_x": np.empty((0, 3, 2, 2)), "test_y": np.empty(0)}, "test_x is empty"),
         ({"train_y": [9, 7]}, "4 samples but 2 labels"),
         ({"train_y": [7, 7]}, "train set of a: 4 samples but 2 labels"),

@@ -77,7 +77,7 @@ def test_what_an_optimizer_does_to_its_own_settings_is_rolled_back() -> None:
         return Decaying(parameters, lr=0.1)
 
     class FailingLater(ERACE):
-        def remember(self, net: Any, new: Any) -> Any:
+        def to_store(self, net: Any, new: Any) -> Any:
             if (new.x == 7).any():
                 raise ValueError("after the step")
             return new

@@ -136,7 +136,7 @@ def test_a_number_and_its_text_are_two_labels() -> None:
         ([{}], r"\{\} is not hashable"),
         ([np.zeros(2)], "is not hashable"),
         ([torch.zeros(2)], r"a tensor of shape \(2,\) is not a label"),
-        (np.zeros((2, 1)), r"shape \(2, 1\); it must be one label a sample"),
+        (np.zeros((2, 1)), r"shape \(2, 1\); it must be one label per sample"),
         (torch.zeros(2, 3), r"shape \(2, 3\)"),
         (np.array(3), r"shape \(\)"),
         ("cat", "must be a sequence of labels, not str"),

@@ -262,7 +262,7 @@ STAGES = {
     "loss": (ERAML, "loss"),
     "backward": (Tensor, "backward"),
     "update": (torch.optim.SGD, "step"),
-    "remember": (ERAML, "remember"),
+    "to_store": (ERAML, "to_store"),
     "memory": (Reservoir, "add"),
     "index, removing": (ClassIndex, "remove"),
     "index, adding": (ClassIndex, "add"),

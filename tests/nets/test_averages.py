@@ -117,7 +117,7 @@ def test_a_class_that_was_only_remembered_is_known() -> None:
     assert torch.equal(learner.average.net.head.weight[-1], learner.net.head.weight[-1])
 
 
-@pytest.mark.parametrize("fails", ["loss", "remember"])
+@pytest.mark.parametrize("fails", ["loss", "to_store"])
 def test_a_step_that_fails_leaves_no_trace(fails: str, monkeypatch: pytest.MonkeyPatch) -> None:
     learner, twin = taught(), taught()
     before, answers = learner.state_hash(), learner.predict_proba(X)

@@ -23,7 +23,7 @@ STAGES = (
     "second forward",
     "third forward",
     "optimizer",
-    "remember",
+    "to_store",
     "memory",
     "a memory write",
 )
@@ -46,7 +46,7 @@ def fault(learner: Learner, stage: str, late: bool) -> Iterator[None]:
         "second forward": (Encoder, "forward", 2),
         "third forward": (Encoder, "forward", 3),
         "optimizer": (type(learner.optimizer), "step", 1),
-        "remember": (type(learner.method), "remember", 1),
+        "to_store": (type(learner.method), "to_store", 1),
         "memory": (type(learner.memory), "add", 1),
         "a memory write": (type(learner.memory), "_write", 1),
     }[stage]

@@ -47,7 +47,7 @@ def _show_results(console: Console, plans: Sweep, how: Execution) -> None:
 
 
 def _draw(console: Console, records: list[Record], folder: Path) -> None:
-    """A picture a setting, with all methods in it."""
+    """A picture for each setting, with all methods in it."""
     if importlib.util.find_spec("matplotlib") is None:
         console.print("no picture: it needs matplotlib, pip install 'holdfast[plots]'")
         return

@@ -20,7 +20,7 @@ from holdfast.storage import files
 
 def describe(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True, parser_class=type(parser))
-    listed = actions.add_parser("list", help="one line a run")
+    listed = actions.add_parser("list", help="one line for each run")
     shown = actions.add_parser("show", help="everything about a run")
     exported = actions.add_parser("export", help="as a table for other programs")
     imported = actions.add_parser("import", help="take in what another store has exported")

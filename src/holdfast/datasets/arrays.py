@@ -23,11 +23,11 @@ def npz(path: str | Path) -> Dataset:
     for part in ("train", "test"):
         x, y = arrays[f"{part}_x"], arrays[f"{part}_y"]
         if x.ndim < 2 or not (x.dtype == np.uint8 or x.dtype.kind == "f"):
-            raise DataError(f"{path}: {part}_x is {described(x)}; it must hold uint8 or float, one sample a row")
+            raise DataError(f"{path}: {part}_x is {described(x)}; it must hold uint8 or float, one sample per row")
         if x.dtype.kind == "f" and not np.isfinite(x).all():
             raise DataError(f"{path}: {part}_x has values that are NaN or infinite")
         if y.ndim != 1:
-            raise DataError(f"{path}: {part}_y is {described(y)}; it must hold one label a sample")
+            raise DataError(f"{path}: {part}_y is {described(y)}; it must hold one label per sample")
         if not len(x):
             raise DataError(f"{path}: {part}_x is empty; it must hold at least one sample")
     return from_arrays(**arrays, name=path.stem)

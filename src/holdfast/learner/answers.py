@@ -31,7 +31,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """Of one whole step: the best label, the probability of each class, a row a sample, and how similar the best is."""
+    """Of one whole step: the best labels, the probability of each class, one row per sample, their similarity."""
 
     step: int
     classes: list[Hashable]

@@ -13,7 +13,7 @@ from holdfast.errors import InputError, KeyReused
 from holdfast.learner.operations import Observed, Told, to_bytes
 from holdfast.memory.class_index import Journal
 
-MOST = 10_000  # the oldest are forgotten
+MOST = 10_000  # older ones are not known any more
 LONGEST = 255
 
 

@@ -67,7 +67,7 @@ class Labels:
         self.forgotten |= {index}
         self.known = [*self.known[:index], FORGOTTEN, *self.known[index + 1 :]]
 
-    def remember(self, index: int, label: Hashable) -> None:
+    def put_back(self, index: int, label: Hashable) -> None:
         """Takes `forget` back."""
         self._index[label] = index
         self.known = [*self.known[:index], label, *self.known[index + 1 :]]
@@ -140,7 +140,7 @@ def _as_list(y: object) -> list[Hashable]:
     if isinstance(y, str | bytes | Set | Mapping) or not isinstance(y, Iterable):
         raise LabelError(f"y must be a sequence of labels, not {type(y).__name__}")
     if len(shape := tuple(getattr(y, "shape", (0,)))) != 1:
-        raise LabelError(f"y has shape {shape}; it must be one label a sample, shape (n,): of a table, give the column")
+        raise LabelError(f"y has shape {shape}; it must be one label per sample, (n,): of a table, give the column")
     if is_masked(y):
         raise LabelError("y has masked values; leave their samples out")
     has_dates = isinstance(y, np.ndarray) and y.dtype.kind in "mM"  # of which `tolist` may make integers

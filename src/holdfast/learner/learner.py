@@ -277,7 +277,7 @@ class Learner:
 
         def erase(journal: Journal) -> int:
             index = self.labels.index(*self.labels.check([label]))
-            journal.on_undo(partial(self.labels.remember, index, self.labels[index]))
+            journal.on_undo(partial(self.labels.put_back, index, self.labels[index]))
             self.labels.forget(index)
             self.training.renew(index)
             self.task = self.task and self.task.without(index)
@@ -648,7 +648,7 @@ class Learner:
             answers = None if self.tally is None else answered(self, operation.x)
             new = self._admit(operation.x, operation.y, journal)
             extra = self.training.learn(self.method, new, self.step, journal, self._way_back)
-            if (kept := self.method.remember(self.net, replace(new, extra=extra))) is not None:
+            if (kept := self.method.to_store(self.net, replace(new, extra=extra))) is not None:
                 self._offer(kept, self.training.rng("memory", self.step), journal)
             self.versions.step += 1
             self.keys.add(operation, self.step, journal)

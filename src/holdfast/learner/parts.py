@@ -67,7 +67,7 @@ def check_learns(method: Method, updates: int, standardise: object) -> None:
         return
     name = type(method).__name__
     if updates > 1:
-        raise InputError(f"{name} takes no gradient steps, so there is one update a batch: updates=1")
+        raise InputError(f"{name} takes no gradient steps, so there is one update per batch: updates=1")
     if standardise:
         raise InputError(f"{name} keeps statistics of features, which must not change meanwhile: standardise=False")
 

@@ -175,7 +175,7 @@ class Method(ABC):
             loss.backward()  # type: ignore[no-untyped-call]
         return loss, extra
 
-    def remember(self, net: Net, new: Batch) -> Batch | None:
+    def to_store(self, net: Net, new: Batch) -> Batch | None:
         """Chooses what is offered to the memory after the step.
 
         Args:

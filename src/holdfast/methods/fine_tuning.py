@@ -29,5 +29,5 @@ class FineTuning(Method):
     def recall(self, net: Net, new: Batch, memory: Memory, rng: np.random.Generator) -> Mapping[str, Batch]:
         return {}
 
-    def remember(self, net: Net, new: Batch) -> None:
+    def to_store(self, net: Net, new: Batch) -> None:
         return None

@@ -42,7 +42,7 @@ class RunningStatistics(Method):
     def recall(self, net: Net, new: Batch, memory: Memory, rng: np.random.Generator) -> Mapping[str, Batch]:
         return {}
 
-    def remember(self, net: Net, new: Batch) -> None:
+    def to_store(self, net: Net, new: Batch) -> None:
         return None
 
     def predictor(self, net: Net, memory: Memory) -> Scores:

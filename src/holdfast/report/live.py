@@ -1,4 +1,4 @@
-"""What one sees while runs are under way: a table and a bar a run on a terminal, a line now and then elsewhere."""
+"""What one sees while runs are under way: a table and bars on a terminal, a line now and then elsewhere."""
 
 import time
 from collections.abc import Callable, Hashable, Sequence

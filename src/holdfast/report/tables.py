@@ -55,7 +55,7 @@ def memory_of(memory: int | str, codec: str | None) -> str:
 
 
 class Summary(NamedTuple):
-    """A row a method; where more than methods and seeds differ, a block a setting. Baselines are rows at its end."""
+    """One row per method; where more than methods and seeds differ, one block per setting, with baselines below."""
 
     title: str | None
     caption: str

@@ -121,7 +121,7 @@ class PaperTable:
             yield column, shown, rows
 
     def render(self, cells: Sequence[Cell]) -> list[Table]:
-        """One table a column of the paper's; in each cell ours, below it the published value and the difference."""
+        """One table per column of the paper's; in each cell ours, below it the published value and the difference."""
         tables = []
         for column, shown, rows in self.parts(cells):
             width = math.ceil(len(shown) / math.ceil(len(shown) / MOST_COLUMNS)) if shown else 1

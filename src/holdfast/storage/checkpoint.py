@@ -92,7 +92,7 @@ def distrust(what: object) -> Iterator[None]:
     except CheckpointError:
         raise
     except Exception as error:  # something is missing, of another type, of a size no machine has
-        raise CheckpointError(f"{what} says what cannot be: {type(error).__name__}: {error}") from error
+        raise CheckpointError(f"{what} has values that no learner has: {type(error).__name__}: {error}") from error
 
 
 def digest(tensors: Mapping[str, Tensor], text: str) -> str:

@@ -44,7 +44,7 @@ class Stream:
 
 
 def split(dataset: Dataset, tasks: int, seed: int = 0, batch: int = 10) -> Stream:
-    """Class-incremental: the classes in their own order, a few a task; samples shuffled inside a task."""
+    """Class-incremental: the classes in their own order, a few in each task; samples shuffled inside a task."""
     parts = groups(dataset, tasks)
     orders = [
         generator(seed, "stream", task).permutation(np.flatnonzero(np.isin(dataset.train_y, part)))
