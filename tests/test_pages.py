@@ -15,7 +15,7 @@ import pytest
 from holdfast.commands.main import main, parser
 from tests.pages import DOCS, ROOT, Block, blocks, broken_links
 
-EXECUTED = ["own-stream.md", "runs.md", "report.md", "reproduce.md"]  # here
+EXECUTED = ["own-data.md", "own-stream.md", "runs.md", "report.md", "reproduce.md"]  # here
 ELSEWHERE = ["own-method.md", "ray.md", "serve.md"]  # tests of their own
 UNDERSTOOD = ["results", "methods"]  # their commands take hours: the site says that they are not run
 
@@ -61,6 +61,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "250")
     return tmp_path
+
+
+def test_own_data() -> None:
+    (printed,), names = executed("own-data.md")
+    assert names["found"].threshold > 0 and len(printed.splitlines()) == 2 + len(names["found"].trade_off)
 
 
 @pytest.mark.slow
