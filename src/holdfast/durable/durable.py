@@ -19,7 +19,15 @@ from holdfast.durable.snapshot import LEARNER, Snapshot, take
 from holdfast.errors import CheckpointError, InputError, LabelError, OtherBits, WriteError
 from holdfast.learner import Learner, operations
 from holdfast.learner.labels import encode
-from holdfast.learner.parts import DEFAULT_METHOD, MakeOptimizer, as_method, check_clip, check_optimizer, check_parts
+from holdfast.learner.parts import (
+    DEFAULT_METHOD,
+    MakeOptimizer,
+    as_method,
+    check_clip,
+    check_optimizer,
+    check_parts,
+    memory_of,
+)
 from holdfast.learner.progress import check_window, new_tally
 from holdfast.learner.state import restored, serialized
 from holdfast.learner.transaction import Result, nothing
@@ -364,7 +372,8 @@ def _repeated(found: Snapshot, parts: dict[str, Any], settings: dict[str, Any]) 
 def _check_fit(learner: Learner, settings: dict[str, Any]) -> None:
     there = learner.settings
     if (memory := settings.get("memory")) is not None:
-        settings["memory"] = (memory if isinstance(memory, Memory) else type(learner.memory)(memory)).settings
+        features = learner.frozen_encoder is not None
+        settings["memory"] = memory_of(memory, learner.method, features=features).settings
     for name, value in settings.items():
         if value != there[name]:
             raise CheckpointError(

@@ -32,6 +32,7 @@ from holdfast.learner.parts import (
     check_holds_features,
     check_learns,
     check_parts,
+    memory_of,
     optimizer_of,
 )
 from holdfast.learner.pending import Pending, Ticket
@@ -79,7 +80,7 @@ class Learner:
         method: how incoming and replayed samples are learned, such as `ERACE()`, or its name as on the command line,
             "er-ace:replay=20"; `Holdfast()` by default.
         memory: how much of the past is kept for replay: a number of samples, a number of bytes as text ("50MB"), or
-            a `Memory`.
+            a `Memory`. For `Holdfast`, bytes hold images as WebP of quality 75, about eight times as many.
         lr: the learning rate of the built-in SGD; by default the one that is usual for the method, 0.05 for `Holdfast`
             and 0.1 for all others.
         optimizer: makes another optimizer from the parameters.
@@ -133,7 +134,8 @@ class Learner:
         if method.needs_unseen_classes and not classes:
             raise InputError(f"{method} looks at classes still to come: say how many there will be, classes=...")
         self.method: Method = method
-        self.memory = memory if isinstance(memory, Memory) else method.memory_class(memory)
+        self.frozen_encoder = encoder if isinstance(encoder, PretrainedEncoder) and encoder.frozen is True else None
+        self.memory = memory_of(memory, method, features=self.frozen_encoder is not None)
         if not isinstance(self.memory, method.memory_class):
             raise InputError(f"{type(method).__name__} needs a {method.memory_class.__name__} memory")
         if self.memory.offered:
@@ -142,7 +144,6 @@ class Learner:
         self.task: Task | None = None  # followed only for methods that need task ids
         self.seed = whole("seed", seed)
         device = next(encoder.parameters(), torch.empty(0)).device
-        self.frozen_encoder = encoder if isinstance(encoder, PretrainedEncoder) and encoder.frozen is True else None
         if self.frozen_encoder is not None:
             check_holds_features(None if augment == "usual" else augment, self.memory)
             encoder = nn.Flatten()  # the net begins with features

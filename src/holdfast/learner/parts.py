@@ -50,6 +50,14 @@ def augment_of(given: Augment | Literal["usual"] | None, method: Method, *, feat
     return augment_images if method.usual.augment and not features else None
 
 
+def memory_of(given: int | str | Memory, method: Method, *, features: bool) -> Memory:
+    """A budget in bytes holds images encoded if that suits the method; a number of samples holds them as they are."""
+    if isinstance(given, Memory):
+        return given
+    codec = method.usual.codec if isinstance(given, str) and not features else None
+    return method.memory_class(given) if codec is None else method.memory_class(given, codec=codec, or_raw=True)
+
+
 def check_holds_features(augment: object, memory: Memory) -> None:
     """Of learners with a frozen pretrained encoder."""
     instead = "pretrained(..., frozen=False) or Frozen(...) keep the samples themselves"

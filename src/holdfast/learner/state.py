@@ -130,6 +130,7 @@ def restored(
         check_structure(encoder, there, settings["frozen"])
     memory = {key: values["memory"][key] for key in ("capacity", "nbytes")}
     memory["codec"] = codec or _built_in_codec(values["memory"].get("codec"))
+    memory["or_raw"] = bool(values["memory"].get("or_raw", False))
     learner = kind(
         encoder,
         method,

@@ -33,6 +33,7 @@ class Memory(ABC):
         capacity: a number of samples, or a number of bytes as text ("50MB").
         nbytes: a number of bytes, labels and index included, instead of a capacity.
         codec: samples are held encoded: "png", "webp:75" or a `Codec`. Samples that it does not take are refused.
+        or_raw: samples that the codec does not take are held as they are instead.
 
     Raises:
         InputError: if an argument is wrong.
@@ -41,7 +42,12 @@ class Memory(ABC):
     drawn_below: int | None = None  # samples of classes from this index on are not drawn: an experiment may say so
 
     def __init__(
-        self, capacity: int | str | None = None, *, nbytes: int | None = None, codec: str | Codec | None = None
+        self,
+        capacity: int | str | None = None,
+        *,
+        nbytes: int | None = None,
+        codec: str | Codec | None = None,
+        or_raw: bool = False,
     ) -> None:
         if (capacity is None) == (nbytes is None):
             raise InputError("memory: give a capacity in samples or a budget in bytes, one of the two")
@@ -50,12 +56,13 @@ class Memory(ABC):
             capacity = None
         self._asked = None if capacity is None else whole("memory: the capacity", capacity)
         self.byte_budget = None if nbytes is None else whole("memory: nbytes", nbytes)
-        self.codec = codecs.find(codec)
+        self._asked_codec, self._or_raw = codecs.find(codec), or_raw
         self.clear()
 
     def clear(self) -> None:
         """Removes everything."""
         self.capacity = self._asked or 0
+        self.codec = self._asked_codec
         self._counts = np.zeros(2, np.int64)  # offered, held
         self._columns: dict[str, Array] = {}
         self._index = ClassIndex(0)
@@ -77,9 +84,10 @@ class Memory(ABC):
         return int(self._counts[1])
 
     @property
-    def settings(self) -> dict[str, int | str | None]:
+    def settings(self) -> dict[str, int | str | bool | None]:
         """What it was made with."""
-        codec = {} if self.codec is None else {"codec": self.codec.name}
+        asked = self._asked_codec
+        codec = {} if asked is None else {"codec": asked.name} | ({"or_raw": True} if self._or_raw else {})
         return {"capacity": self._asked, "nbytes": self.byte_budget, **codec}
 
     @property
@@ -180,10 +188,13 @@ class Memory(ABC):
             name: tensor.detach().cpu().numpy() for name, tensor in {"x": batch.x, "y": batch.y, **batch.extra}.items()
         }
         incoming["arrival"] = self.offered + np.arange(len(batch))
+        if not self._columns:
+            journal.on_undo(self.clear)
+            if self._or_raw and self.codec is not None and self.codec.takes(batch.x.shape[1:], incoming["x"].dtype):
+                self.codec = None
         if self.codec is not None:
             incoming["fingerprint"] = np.zeros(len(batch), np.int64)  # made for those that come in
         if not self._columns:
-            journal.on_undo(self.clear)
             self._lay_out(incoming)
         elif self._columns.keys() != incoming.keys():
             raise InputError(f"the memory holds {', '.join(self._columns)} of each sample, not {', '.join(incoming)}")
@@ -253,6 +264,8 @@ class Memory(ABC):
         self._counts = state["counts"].copy()
         prefix = "column/"
         held = {name.removeprefix(prefix): rows for name, rows in state.items() if name.startswith(prefix)}
+        if self._or_raw and "x" in held:
+            self.codec = None
         if self.codec is not None and held:
             self._encoding, held["x"] = encoded.unpack(self.codec, state)
             self._threshold = state["threshold"].copy()
@@ -455,10 +468,10 @@ class Memory(ABC):
             journal: takes note of how to undo it.
 
         Raises:
-            InputError: if the capacity is wrong, or samples are held encoded.
+            InputError: if the capacity is wrong, or a number of samples is given for samples that are held encoded.
         """
-        if self.codec is not None:
-            raise InputError(f"memory: encoded samples ({self.codec.name}) keep the budget that they were given")
+        if self._asked_codec is not None and (self.byte_budget is None or not isinstance(capacity, str)):
+            raise InputError(f'memory: for samples held as {self._asked_codec.name} say how many bytes, as in "50MB"')
         other = type(self)(capacity)
         journal.on_undo(partial(vars(self).update, _asked=self._asked, byte_budget=self.byte_budget))
         journal.on_undo(self._restorer())
@@ -468,7 +481,11 @@ class Memory(ABC):
             return
         if not (room := self._most(self._columns)) and capacity:
             raise InputError(f"memory: {self.byte_budget} bytes are too few for one such sample")
-        self._shrink(room, rng)
+        if self._sizes_differ:
+            self.capacity = room
+            self._admit({name: column[:0] for name, column in self._columns.items()}, rng, journal)  # until all fits
+        else:
+            self._shrink(room, rng)
 
     def _shrink(self, capacity: int, rng: np.random.Generator) -> None:
         """Keeps a uniform choice of what is held."""

@@ -15,7 +15,8 @@ class ClassBalanced(Memory):
     Args:
         capacity: a number of samples, or a number of bytes as text ("50MB").
         nbytes: a number of bytes, instead of a capacity.
-        codec: holds images encoded: `png`, `webp:75`, or a `Codec`.
+        codec: samples are held encoded: "png", "webp:75" or a `Codec`. Samples that it does not take are refused.
+        or_raw: samples that the codec does not take are held as they are instead.
 
     Raises:
         InputError: if an argument is wrong.

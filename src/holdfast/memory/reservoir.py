@@ -19,6 +19,7 @@ class Reservoir(Memory):
         capacity: a number of samples, or a number of bytes as text ("50MB").
         nbytes: a number of bytes, labels and index included, instead of a capacity.
         codec: samples are held encoded: "png", "webp:75" or a `Codec`. Samples that it does not take are refused.
+        or_raw: samples that the codec does not take are held as they are instead.
 
     Raises:
         InputError: if an argument is wrong.
