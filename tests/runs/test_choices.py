@@ -6,8 +6,8 @@ from dataclasses import fields
 import pytest
 
 from holdfast.commands import cost, run
+from holdfast.report.groups import by_setting
 from holdfast.report.page import details
-from holdfast.report.tables import by_setting
 from holdfast.runs import schema
 from holdfast.runs.grid import grid
 from holdfast.runs.identity import kind, work
@@ -53,7 +53,7 @@ def test_a_field_is_an_option_an_axis_a_column_and_part_of_what_a_run_is(name: s
     record = {**usual.as_json(), "title": "", "why": None, "evaluations": [], "id": "", name: getattr(spec, name)}
     assert name in schema.KINDS and (name in schema.FIELDS) == (name not in LATER)
     assert details(record)["groups"]["Setting"][name] == getattr(spec, name)
-    plain = {**usual.as_json(), "id": ""}
+    plain = {**usual.as_json(), "id": "", "title": ""}
     assert len(by_setting([plain, plain | {name: getattr(spec, name)}])) == 1 + (name in SETTING)
     assert from_record(record) == RunSpec(**{**{f: getattr(usual, f) for f in CHOICES}, name: getattr(spec, name)})
     assert (kind(from_record(record)) == kind(usual)) == (name in ("seed", "probe"))

@@ -11,7 +11,8 @@ from rich.console import Console
 
 from holdfast.laboratory.execution import Execution, do_missing
 from holdfast.measure.evaluate import SAMPLES_COMPARED
-from holdfast.report.tables import by_setting, summary
+from holdfast.report.groups import by_setting
+from holdfast.report.tables import summary
 from holdfast.report.terminal import terminal
 from holdfast.runs.spec import RunSpec
 from holdfast.runs.store import Record

@@ -14,7 +14,7 @@ import holdfast
 from holdfast.errors import HoldfastError
 
 EPILOG = """examples:
-  holdfast run                                             ER, ER-ACE and ER-AML on the embedded stream
+  holdfast run                                             ER, ER-ACE and Holdfast on the embedded stream
   holdfast data get cifar10                                get and verify a dataset
   holdfast run --stream cifar10 --memory 20 --method er-ace --eval rotating:20
   holdfast cost --stream cifar10 --memory 20 --method mir   its multiply-adds, without running it

@@ -11,8 +11,8 @@ from holdfast import methods
 from holdfast.commands.execution import execution, say_what_is_missing, terminal_for
 from holdfast.errors import InputError
 from holdfast.laboratory.execution import do_missing
+from holdfast.report.groups import by_title
 from holdfast.report.statistics import mean_and_error, show
-from holdfast.report.tables import by_title
 from holdfast.runs.grid import grid
 from holdfast.runs.store import Record
 from holdfast.streams.named import parse

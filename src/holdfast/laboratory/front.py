@@ -23,7 +23,7 @@ OF_EXECUTION = {each.name: each.default for each in fields(Execution)}
 
 
 def run(
-    method: str | Method | Sequence[str | Method] = ("er", "er-ace", "er-aml"),
+    method: str | Method | Sequence[str | Method] = ("er", "er-ace", "holdfast"),
     stream: str | Dataset | Source | Sequence[str | Dataset | Source] = "fashion",
     seeds: int = 3,
     *,

@@ -12,6 +12,7 @@ from holdfast.laboratory.execution import NOTHING, Objects
 from holdfast.learner import Learner
 from holdfast.report import tables
 from holdfast.report.compare import Comparison, compare
+from holdfast.report.groups import by_setting, by_title
 from holdfast.report.html import page_of
 from holdfast.runs.plan import plan
 from holdfast.runs.spec import FIELDS, RunSpec
@@ -183,7 +184,7 @@ class Results(Sequence[Record]):
         scale = 100 if measure in ("acc", "aaa", "forgetting") else 1
         values = {
             title: {r["seed"]: None if r[measure] is None else scale * r[measure] for r in group}
-            for title, group in tables.by_title(self.records).items()
+            for title, group in by_title(self.records).items()
         }
         found = compare(values)
         if found is None:
@@ -206,7 +207,7 @@ class Results(Sequence[Record]):
         return plan(spec, self._sweep.sources[spec.stream], self._given.nets).restored(content)
 
     def _of_one_setting(self) -> list[Record]:
-        if len(settings := tables.by_setting(self._some())) > 1:
+        if len(settings := by_setting(self._some())) > 1:
             apart = "; ".join(", ".join(setting) for setting in settings)
             raise InputError(f"these runs are of {len(settings)} settings, so choose one by where(...): {apart}")
         return self.records
@@ -219,7 +220,7 @@ class Results(Sequence[Record]):
 
     def __repr__(self) -> str:
         failed = f", {len(self.failed)} failed" if self.failed else ""
-        return f"<Results of {len(self)} runs{failed}: {', '.join(tables.by_title(self.records))}>"
+        return f"<Results of {len(self)} runs{failed}: {', '.join(by_title(self.records))}>"
 
     def _repr_html_(self) -> str:
         return page_of(self.records, self.failed, self._sweep.baselines())

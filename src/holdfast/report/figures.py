@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from holdfast.measure import metrics
 from holdfast.measure.evaluate import Evaluation
-from holdfast.report.tables import by_setting, by_title, headline
+from holdfast.report.groups import by_setting, by_title, of_methods
+from holdfast.report.tables import headline
 from holdfast.runs.store import Record
 from holdfast.storage import files
 
@@ -68,6 +69,8 @@ def drawn(records: Sequence[Record]) -> "Figure":
     for row, (setting, group) in zip(rows, settings.items(), strict=True):
         _draw(row, group)
         row.suptitle(headline(group) + "".join(f", {each}" for each in setting if not each.startswith(IN_HEADLINE)))
+        if own := of_methods(group):
+            row.supxlabel(own, fontsize="small", color="0.5")
     return figure
 
 

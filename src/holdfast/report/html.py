@@ -16,14 +16,14 @@ def page_of(records: Sequence[Record], failed: Mapping[str, str], floors: Floors
     """The summary of runs beside baselines, and which of them failed."""
     parts = []
     if records:
-        title, caption, columns, blocks, advice = summarised(records, floors)
+        title, caption, columns, blocks, notes = summarised(records, floors)
         rows = []
         for setting, of_setting in blocks.items():
             if setting:
                 rows.append(f'<tr><th colspan="{len(columns) + 1}" style="{FIRST};{LINE}">{escape(setting)}</th></tr>')
             rows += [row(name, figures) for name, figures in of_setting]
         parts.append(table(["method", *columns], rows, title, caption))
-        parts += [f"<p>{escape(line)}</p>" for line in advice]
+        parts += [f"<p>{escape(line)}</p>" for line in notes]
     for name, why in failed.items():
         parts.append(f"<p><b>{escape(name)} failed:</b> {escape(why.strip().splitlines()[-1])}</p>")
     return "".join(parts) or "<p>no run is done</p>"

@@ -9,8 +9,9 @@ from holdfast.measure import metrics
 from holdfast.measure.evaluate import Evaluation
 from holdfast.report.compare import Comparison, compare
 from holdfast.report.figures import looks
+from holdfast.report.groups import by_setting, by_title, of_methods
 from holdfast.report.statistics import mean_and_error, show
-from holdfast.report.tables import by_setting, by_title, headline
+from holdfast.report.tables import headline
 from holdfast.runs.store import Record
 
 MOST_POINTS = 300  # of a curve; a screen shows no more
@@ -33,6 +34,7 @@ class Summary:
 class SettingView:
     headline: str
     apart: tuple[str, ...]  # what sets it apart from the others
+    of_methods: str  # what the methods have each of their own
     rows: list[Summary]
     charts: list[Chart]
     comparison: Comparison | None
@@ -48,7 +50,8 @@ def _view(apart: tuple[str, ...], group: Sequence[Record], load: Callable[[str],
     methods = {title: _one_a_seed(of_title) for title, of_title in by_title(group).items()}
     rows = [Summary(title, _figures(of_title), _ids(of_title)) for title, of_title in methods.items()]
     accuracies = {title: {r["seed"]: 100 * r["acc"] for r in of_title} for title, of_title in methods.items()}
-    return SettingView(headline(group), apart, rows, _charts(group, methods, load), compare(accuracies), _ids(group))
+    charts, comparison = _charts(group, methods, load), compare(accuracies)
+    return SettingView(headline(group), apart, of_methods(group), rows, charts, comparison, _ids(group))
 
 
 def _one_a_seed(group: Sequence[Record]) -> list[Record]:

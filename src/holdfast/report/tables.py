@@ -8,9 +8,10 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from holdfast.report.groups import by_setting, by_title, of_methods
 from holdfast.report.statistics import mean_and_error, show
 from holdfast.runs.baselines import Baselines, Setting, setting_of
-from holdfast.runs.spec import SETTING, RunSpec
+from holdfast.runs.spec import RunSpec
 from holdfast.runs.store import Record
 
 if TYPE_CHECKING:
@@ -25,25 +26,11 @@ IN_WORDS = {
 Floors = Mapping[Setting, Baselines]
 
 
-def by_title(records: Sequence[Record]) -> dict[str, list[Record]]:
-    groups: dict[str, list[Record]] = {}
-    for record in records:
-        groups.setdefault(record["title"], []).append(record)
-    return groups
-
-
-def by_setting(records: Sequence[Record]) -> dict[tuple[str, ...], list[Record]]:
-    """Groups of records that differ in method and seed only, by what sets each group apart."""
-    apart = [name for name in SETTING if len({record.get(name) for record in records}) > 1]
-    groups: dict[tuple[str, ...], list[Record]] = {}
-    for record in records:
-        groups.setdefault(tuple(f"{name}={record.get(name)}" for name in apart), []).append(record)
-    return groups
-
-
 def headline(records: Sequence[Record]) -> str:
     seeds = len({record["seed"] for record in records})
-    stream, memory = records[0]["stream"], memory_of(records[0]["memory"], records[0].get("codec"))
+    codecs = {record.get("codec") for record in records}
+    memory = memory_of(records[0]["memory"], codecs.pop() if len(codecs) == 1 else None)
+    stream = records[0]["stream"]
     return f"{stream}, {memory}, {seeds} seed{'s' * (seeds > 1)}"
 
 
@@ -61,17 +48,19 @@ class Summary(NamedTuple):
     caption: str
     columns: Sequence[str]
     blocks: Mapping[str, Sequence[tuple[str, list[str]]]]  # by what sets them apart: titles and their figures
-    advice: Sequence[str]  # for methods that end below a baseline
+    notes: Sequence[str]  # what methods have of their own, and advice for those that end below a baseline
 
 
 def summarised(records: Sequence[Record], floors: Floors = MappingProxyType({})) -> Summary:
     settings = by_setting(records)
     spread = "mean ± standard error" if len({record["seed"] for record in records}) > 1 else "n = 1"
     told = "; †: is told the task" if any("†" in record["title"] for record in records) else ""
-    blocks, advice = dict[str, list[tuple[str, list[str]]]](), dict[str, None]()
+    blocks, own, advice = dict[str, list[tuple[str, list[str]]]](), dict[str, None](), dict[str, None]()
     for setting, group in settings.items():
         floor = floors.get(setting_of(group[0]))
         rows = blocks[", ".join(setting)] = []
+        if of_group := of_methods(group):
+            own[of_group] = None
         for title, of_method in by_title(group).items():
             best = floor and floor.above(mean_and_error([record["acc"] for record in of_method])[0])
             rows.append((f"{title} {BELOW}" if best else title, _figures(of_method)))
@@ -90,15 +79,15 @@ def summarised(records: Sequence[Record], floors: Floors = MappingProxyType({}))
         caption=f"{spread}; MACs: multiply-adds; MB: parameters and memory{told}",
         columns=("Acc %", "AAA %", "forgetting %", "MACs", "MB", "s"),
         blocks=blocks,
-        advice=list(advice),
+        notes=[*own, *advice],
     )
 
 
 def summary(records: Sequence[Record], floors: Floors = MappingProxyType({})) -> Table:
     """What `summarised` has, for a terminal."""
-    title, caption, columns, blocks, advice = summarised(records, floors)
-    said = "\n".join([caption, *advice])
-    justify: Literal["left", "center"] = "left" if advice else "center"
+    title, caption, columns, blocks, notes = summarised(records, floors)
+    said = "\n".join([caption, *notes])
+    justify: Literal["left", "center"] = "left" if notes else "center"
     table = Table(title=title, caption=said, caption_justify=justify, box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("method", overflow="fold", min_width=12)
     for column in columns:

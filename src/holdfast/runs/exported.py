@@ -25,7 +25,7 @@ NEEDED_WHEN_DONE = {
     *("acc", "aaa", "train_macs", "memory_bytes", "seconds", "updates", "fast_path_agreement"),
     *("tasks", "task_ends"),
 }
-KINDS = {**schema.KINDS, "why": "TEXT", "finished": "TEXT", "options": "DICT", "probe": "LIST"}
+KINDS = {**schema.KINDS, "why": "TEXT", "finished": "TEXT", "options": "DICT", "probe": "LIST", "usual": "DICT"}
 PARTS = {
     "evaluations": {"step": "INTEGER", "seen": "INTEGER", "aa": "REAL", "correct": "LIST", "total": "LIST"},
     "probes": {"name": "TEXT", "step": "INTEGER", "value": "ANY"},

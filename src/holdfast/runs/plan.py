@@ -42,6 +42,7 @@ class Plan:
     start: Method
     net: str
     schedule: Schedule
+    usual: Mapping[str, Any]  # what the method is meant to be used with here, chosen or not
     nets: Nets  # those that the net may be of, beside the built-in ones
 
     @property
@@ -134,7 +135,8 @@ def plan(spec: RunSpec, source: Source, nets: Nets = MappingProxyType({})) -> Pl
         said = "--augment" if spec.augment else f"--codec {spec.codec}"
         raise InputError(f"{said} is for images, and the memory holds features of {net}; frozen=false keeps images")
     start = methods.make(*methods.parse(spec.start)) if spec.start else method
-    spec = _decided(spec, source, method, start, net)
+    usual = _usual(source, method, start, net)
+    spec = dataclasses.replace(spec, undecided=frozenset(), **{name: usual[name] for name in spec.undecided})
     for each in (start, method):
         check_learns(each, spec.updates_per_batch, spec.standardise)
     if start is not method and (not source.has_tasks or start.head != method.head):
@@ -151,23 +153,22 @@ def plan(spec: RunSpec, source: Source, nets: Nets = MappingProxyType({})) -> Pl
         Encoding(codec, shape, source.dataset.train_x.dtype)  # or an error
     schedule = Schedule.parse(spec.eval_every, spec.eval_mode)
     _check_slices(schedule, source)
-    return Plan(spec, source, method, start, net, schedule, nets)
+    return Plan(spec, source, method, start, net, schedule, usual, nets)
 
 
-def _decided(spec: RunSpec, source: Source, method: Method, start: Method, net: str) -> RunSpec:
-    """With what the method is meant to be used with, as far as it suits samples and net."""
+def _usual(source: Source, method: Method, start: Method, net: str) -> dict[str, Any]:
+    """What the method is meant to be used with, as far as it suits samples and net."""
     usual, samples = method.usual, source.dataset.train_x
     features = pretrained.is_pretrained(net) and pretrained.parse(net).frozen is True
     images = not features and are_images(samples.shape[1:])
     codec = codecs.find(usual.codec if images else None)
     takes = codec is not None and codec.takes(samples.shape[1:], samples.dtype) is None
-    suitable: dict[str, Any] = {
+    return {
         "lr": usual.lr,
         "augment": usual.augment and images,
         "average": usual.average if not any(each.trains_to_answer for each in (start, method)) else 0.0,
         "codec": usual.codec if takes else None,
     }
-    return dataclasses.replace(spec, undecided=frozenset(), **{name: suitable[name] for name in spec.undecided})
 
 
 def _check_slices(schedule: Schedule, source: Source) -> None:

@@ -118,6 +118,7 @@ class Run:
         return {
             **spec.as_json(),
             "title": spec.title,
+            "usual": dict(self.plan.usual),
             "acc": metrics.anytime_accuracy(evaluations[-1], tasks),
             "aaa": aaa if anytime else 0.0,
             "forgetting": forgetting if anytime else None,

@@ -215,7 +215,8 @@ def _choices() -> dict[str, Choice]:
 CHOICES = _choices()  # by the names of their fields
 FIELDS = tuple(each.name for each in fields(RunSpec) if each.name != "undecided")
 BY_METHOD = frozenset(name for name, choice in CHOICES.items() if choice.by_method)
-LATER = {each.name: each.default for each in fields(RunSpec) if each.name in CHOICES and CHOICES[each.name].later}
+DEFAULTS = {each.name: each.default for each in fields(RunSpec) if each.name in CHOICES}
+LATER = {name: default for name, default in DEFAULTS.items() if CHOICES[name].later}
 SETTING = tuple(name for name in CHOICES if name not in ("method", "seed", "probe"))  # what runs to compare share
 
 

@@ -294,7 +294,9 @@ def _fields(row: sqlite3.Row) -> Record:
     fields["probe"] = json.loads(fields["probe"] or "[]")
     fields["augment"] = bool(fields["augment"])
     more = json.loads(row["more"] or "{}")
-    return completed(fields | {name: more.get(name, value) for name, value in LATER.items()})
+    later = {name: more.get(name, value) for name, value in LATER.items()}
+    usual = {"usual": more["usual"]} if "usual" in more else {}  # not in records from before methods had a say
+    return completed({**fields, **later, **usual})
 
 
 def _evaluation(row: sqlite3.Row) -> Record:
