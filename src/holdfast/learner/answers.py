@@ -55,6 +55,13 @@ def answers(learner: Learner, x: Samples) -> Answers:
     )
 
 
+def top(found: Answers, k: int) -> list[list[tuple[Hashable, float]]]:
+    """The best labels of each sample with their probabilities."""
+    places = np.argsort(-found.probabilities, axis=1, kind="stable")[:, :k]
+    rows = zip(places.tolist(), found.probabilities, strict=True)
+    return [[(found.classes[place], float(row[place])) for place in best] for best, row in rows]
+
+
 def scores(learner: Learner, x: Samples) -> tuple[Tensor, Sequence[Hashable]]:
     """Of each class index, -inf for forgotten ones; and the labels behind the indices."""
     return scores_at(learner, x)[:2]
