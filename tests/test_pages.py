@@ -64,7 +64,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_own_data() -> None:
-    (printed,), names = executed("own-data.md")
+    (printed, _), names = executed("own-data.md")
     assert names["found"].threshold > 0 and len(printed.splitlines()) == 2 + len(names["found"].trade_off)
 
 

@@ -20,6 +20,21 @@ def unit(x: Tensor) -> Tensor:
     return x / torch.where(norm > 0, norm, 1)
 
 
+def squared_distances(x: Tensor, points: Tensor) -> Tensor:
+    """Squared Euclidean distances of rows to points.
+
+    Args:
+        x: rows of features, of shape (n, features).
+        points: of shape (m, features).
+
+    Returns:
+        Of shape (n, m).
+    """
+    if torch.compiler.is_compiling():  # how cdist computes depends on n, which an exported graph leaves open
+        return (x[:, None] - points).square().sum(2)
+    return torch.cdist(x, points).square()
+
+
 def cross_entropy(logits: Tensor, y: Tensor, among: Tensor | None = None) -> Tensor:
     """Cross-entropy among some of the classes.
 

@@ -10,6 +10,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+import torch
 
 import holdfast
 from holdfast import ERACE, mlp
@@ -144,3 +145,28 @@ def test_the_examples_in_the_docstrings(module: ModuleType, tmp_path: Path, monk
     monkeypatch.chdir(tmp_path)
     found = doctest.testmod(module)
     assert found.attempted >= 3 and not found.failed
+
+
+def test_export_writes_what_answers_while_another_has_it(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with holdfast.open(home) as learner:
+        assert main(["learner", "export", "weather", "model.pt2"]) == 0
+        assert "model.pt2 answers as weather at step 5" in capsys.readouterr().out
+        learner.save("weather.ckpt")
+        assert main(["learner", "export", "weather.ckpt", "again.pt2"]) == 0
+        for file in ("model.pt2", "again.pt2"):
+            probabilities = torch.export.load(file).module()(torch.from_numpy(X[0]))[1]
+            np.testing.assert_allclose(probabilities.numpy(), learner.predict_proba(X[0]), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["nowhere", "model.pt2"], "there is no learner nowhere"),
+        (["weather", "model.tflite"], "exported as .onnx or .pt2, not .tflite"),
+        (["weather", "model.pt2", "--shape", "5"], "this learner takes samples of (3,)"),
+        (["weather", "model.pt2", "--net", "resnet18"], "a pretrained net is timm:NAME"),
+    ],
+)
+def test_export_says_what_is_wrong(home: Path, words: list[str], why: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["learner", "export", *words]) == 2
+    assert why in capsys.readouterr().err and not list(Path().glob("model.*"))

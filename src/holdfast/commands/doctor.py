@@ -39,6 +39,7 @@ EXTRAS = {
     "plots": "matplotlib",
     "report": "jinja2",
     "parquet": "pyarrow",
+    "export": "onnxscript",
     "ray": "ray",
     "tensorboard": "tensorboard",
     "mlflow": "mlflow",

@@ -1,4 +1,4 @@
-"""`holdfast learner`: a learner that lives in a folder, looked at, checked, copied and repaired."""
+"""`holdfast learner`: a learner that lives in a folder, looked at, checked, copied, repaired and exported."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from holdfast.commands.options import shape
 
 if TYPE_CHECKING:
     from holdfast.durable.inspection import Inspection
@@ -23,9 +25,12 @@ def describe(learner: argparse.ArgumentParser) -> None:
     checking = actions.add_parser("verify", help="check every byte; exit code 1 if one is wrong")
     copying = actions.add_parser("backup", help="a copy that is whole, also while it is in use")
     mending = actions.add_parser("repair", help="make a damaged one open again, with what is whole of its log")
-    for action, command in ((looking, show), (checking, verify), (copying, backup), (mending, repair)):
+    taking = actions.add_parser("export", help="what answers as one .onnx or .pt2 file, also while it is in use")
+    commands = (looking, show), (checking, verify), (copying, backup), (mending, repair), (taking, export)
+    for action, command in commands:
         action.set_defaults(command=command)
-        action.add_argument("folder", type=Path, metavar="FOLDER", help="as given to holdfast.open")
+        of_file = ", or a file of learner.save or holdfast runs save" if action is taking else ""
+        action.add_argument("folder", type=Path, metavar="FOLDER", help=f"as given to holdfast.open{of_file}")
     for action in (looking, checking):
         action.add_argument("--json", action="store_true", help="the same for programs")
     checking.add_argument("--deep", action="store_true", help="also repeat the log, which takes as long as opening")
@@ -33,6 +38,10 @@ def describe(learner: argparse.ArgumentParser) -> None:
     mending.add_argument("--yes", action="store_true", help="do not ask before something is lost")
     earlier = "go back to this step; not further than to the checkpoint"
     mending.add_argument("--to-step", type=int, metavar="N", help=earlier)
+    taking.add_argument("target", type=Path, metavar="FILE", help="that is written: model.onnx or model.pt2")
+    taking.add_argument("--net", metavar="NAME", help="its pretrained encoder, as for holdfast run: timm:resnet18, ...")
+    size = "of the samples that will come, if a frozen encoder has another size: 3x480x640"
+    taking.add_argument("--shape", type=shape, metavar="SHAPE", help=size)
 
 
 def show(options: argparse.Namespace) -> int:
@@ -84,6 +93,23 @@ def repair(options: argparse.Namespace) -> int:
         return 1
     else:
         print(f"repaired: it opens at step {done.step}; the files from before are in {done.files}")
+    return 0
+
+
+def export(options: argparse.Namespace) -> int:
+    import holdfast
+    from holdfast.errors import InputError
+
+    encoder = None if options.net is None else holdfast.pretrained(options.net)
+    if options.folder.is_file():
+        learner = holdfast.Learner.load(options.folder, encoder=encoder)
+    elif options.folder.is_dir():
+        learner = holdfast.open(options.folder, encoder, read_only=True)
+    else:
+        raise InputError(f"there is no learner {options.folder}")
+    learner.export(options.target, shape=options.shape)
+    size = options.target.stat().st_size / 2**20
+    print(f"{options.target} answers as {options.folder} at step {learner.step}: {size:.1f} MiB")
     return 0
 
 

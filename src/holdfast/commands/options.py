@@ -13,6 +13,16 @@ def folder(text: str) -> Path:
     return Path(text)
 
 
+def shape(text: str) -> tuple[int, ...]:
+    try:
+        found = tuple(int(size) for size in text.split("x"))
+    except ValueError:
+        found = ()
+    if len(found) not in (1, 3) or min(found) < 1:
+        raise argparse.ArgumentTypeError("give channels, height and width, 3x32x32, or the length of a vector, 8")
+    return found
+
+
 def add_choices(command: argparse.ArgumentParser, *names: str) -> None:
     """The choices that decide what a run computes, all of them or those fields; seeds are chosen by their number."""
     for name in names or CHOICES:

@@ -14,7 +14,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.commands.options import folder, number_or_text
+from holdfast.commands.options import folder, number_or_text, shape
 from holdfast.errors import InputError
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def describe(serve: argparse.ArgumentParser) -> None:
     )
     new = serve.add_argument_group("of a new learner; one that is there has to fit").add_argument
     new("--net", metavar="NAME", help="slim-resnet18, small-cnn or mlp (default: what suits the samples)")
-    new("--shape", type=_shape, metavar="3x32x32", help="of its samples: pictures (default 3x32x32) or vectors (8)")
+    new("--shape", type=shape, metavar="3x32x32", help="of its samples: pictures (default 3x32x32) or vectors (8)")
     new("--method", metavar="NAME[:option=value,...]", help="its method (default: that of holdfast.open)")
     new("--memory", type=number_or_text, metavar="M", help="a number of samples, or bytes, 50MB (default 1000)")
     new("--lr", type=float, help="its learning rate (default 0.1)")
@@ -223,13 +223,3 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
-
-
-def _shape(text: str) -> tuple[int, ...]:
-    try:
-        shape = tuple(int(size) for size in text.split("x"))
-    except ValueError:
-        shape = ()
-    if len(shape) not in (1, 3) or min(shape) < 1:
-        raise argparse.ArgumentTypeError("give channels, height and width, 3x32x32, or the length of a vector, 8")
-    return shape

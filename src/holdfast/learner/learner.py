@@ -19,6 +19,7 @@ from holdfast.learner import answers
 from holdfast.learner.adjustments import adjust, settings_of
 from holdfast.learner.calibration import Calibration, calibrated, is_unknown, temperature_of
 from holdfast.learner.description import described
+from holdfast.learner.export import export
 from holdfast.learner.keys import Keys, check_key
 from holdfast.learner.labels import FORGOTTEN, Labels
 from holdfast.learner.operations import Adjusted, Asked, Observed, Operation, Remembered, Told
@@ -411,6 +412,22 @@ class Learner:
         known = [index for index, label in enumerate(labels[: scores.shape[1]]) if label is not FORGOTTEN]
         return (scores[:, known] / temperature_of(self)).softmax(1).float().numpy()
 
+    def predict_top(self, x: Samples, k: int = 5) -> list[list[tuple[Hashable, float]]]:
+        """Predicts the most probable labels of each sample. It changes nothing.
+
+        Args:
+            x: samples, as for `observe`.
+            k: how many labels; if fewer classes are known, all of them.
+
+        Returns:
+            For each sample, labels with their probabilities, the most probable first.
+
+        Raises:
+            NothingLearned: if no class has been seen yet.
+            BatchError: if the samples are wrong.
+        """
+        return answers.top(answers.answers(self, x), whole("k", k, AT_LEAST_ONE))
+
     def calibrate(self, x: Samples, y: object, *, accept: float = 0.95) -> Calibration:
         """Makes probabilities fit how often answers are right, and finds when to answer that no class is known.
 
@@ -483,6 +500,25 @@ class Learner:
         """
         refuse_files_of_a_learner(Path(path))
         files.write(Path(path), self.serialized())
+
+    def export(self, path: str | Path, *, shape: tuple[int, ...] | None = None) -> None:
+        """Writes what answers now into one file, for programs without Holdfast.
+
+        The file takes samples as `predict` does, any number at a time, and gives the place of the best class among
+        `classes` and the probability of each class. Encoder, scaling, class means and calibration are inside, and
+        `classes` are in its metadata. It does not learn.
+
+        Args:
+            path: a file that ends in .onnx, for ONNX Runtime and others, or .pt2, for `torch.export.load`.
+            shape: of one sample, if the learner has a frozen pretrained encoder and samples are not of its size: they
+                are resized inside. Three numbers are an image, of uint8.
+
+        Raises:
+            InputError: if the path ends otherwise, torch cannot write the net, or a package is missing.
+            NothingLearned: if no class has been seen yet.
+            WriteError: if it cannot be written; a file that was there before is still there.
+        """
+        export(self, Path(path), shape)
 
     def serialized(self, **more: Any) -> bytes:
         """What `save` writes, with `more` in its manifest."""

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from holdfast.errors import InputError
-from holdfast.losses import unit
+from holdfast.losses import squared_distances, unit
 from holdfast.memory import Memory
 from holdfast.nets import Net
 
@@ -36,7 +36,7 @@ def nearest_mean(net: Net, memory: Memory) -> Callable[[Tensor], Tensor]:
     means = class_means(net, memory)
 
     def scores(x: Tensor) -> Tensor:
-        distances = torch.cdist(unit(net.features(x)), means).square()
+        distances = squared_distances(unit(net.features(x)), means)
         return torch.where(distances.isnan(), -torch.inf, -distances)
 
     return scores

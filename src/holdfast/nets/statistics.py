@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from holdfast.errors import CheckpointError
+from holdfast.losses import squared_distances
 from holdfast.nets.net import Head
 
 SHRINKAGE = 0.01
@@ -81,7 +82,7 @@ class MeansHead(Head):
         means, unknown = self.weight[: self.seen].detach().clone(), self._unknown()
 
         def scores(features: Tensor) -> Tensor:
-            return torch.where(unknown, UNKNOWN, -(torch.cdist(features, means).square()))
+            return torch.where(unknown, UNKNOWN, -squared_distances(features, means))
 
         return scores
 
