@@ -184,3 +184,27 @@ def test_class_means_answer_and_the_net_learns_the_same() -> None:
 def test_parts_that_exclude_each_other() -> None:
     with pytest.raises(InputError, match="spare must be 0"):
         parts(compete="prior", spare=2)
+
+
+@pytest.mark.parametrize("augmented", ["all", "share"])
+@pytest.mark.parametrize("capacity", [20, 100, 10_000])
+def test_samples_are_augmented_as_often_as_the_memory_has_let_one_go(augmented: str, capacity: int) -> None:
+    learner = Learner(
+        mlp((4,)),
+        Holdfast(augmented=augmented),  # type: ignore[arg-type]
+        memory=capacity,
+        augment=lambda x, rng: x + 1000,
+    )
+    shown: list[list[bool]] = []
+    learner.training.register_view_hook(lambda batch: shown[-1].extend((batch.x > 500).all(1).tolist()))
+    expected, variance = 0.0, 0.0
+    rng = np.random.default_rng(0)
+    learner.clip_samples = math.inf
+    for step in range(100):
+        share = 1 - len(learner.memory) / max(1, learner.memory.offered) if augmented == "share" else 1.0
+        shown.append([])
+        learner.observe(rng.normal(size=(10, 4)).astype(np.float32), (np.arange(10) + step) % 3)
+        expected += share * len(shown[-1])
+        variance += share * (1 - share) * len(shown[-1])
+    assert len(shown[0]) == 10 and all(len(each) == 20 for each in shown[1:])
+    assert abs(sum(map(sum, shown)) - expected) <= 4 * math.sqrt(variance)

@@ -86,7 +86,8 @@ class Learner:
             and 0.1 for all others.
         optimizer: makes another optimizer from the parameters.
         augment: changes each batch of samples before it is learned, such as `crop_and_flip`; None leaves them as they
-            are. By default `Holdfast` crops and flips images, as `augment_images` does, and others change nothing.
+            are. By default `Holdfast` crops and flips images, as `augment_images` does, unless the
+            encoder is one of the small built-in ones, and others change nothing.
         seed: decides all randomness.
         classes: how many classes there will be, for methods that look at classes still to come.
         pending: how many questions may wait for their labels at a time.
@@ -152,7 +153,7 @@ class Learner:
         self.net = Net(Encoder(encoder, standardise=standardise), HEADS[method.head](self.seed).to(device)).eval()
         self.optimizer = optimizer_of([p for p in self.net.parameters() if p.requires_grad], lr, optimizer, method)
         parts: dict[str, Any] = {"seed": self.seed, "updates": updates}
-        parts["augment"] = augment_of(augment, method, features=self.frozen_encoder is not None)
+        parts["augment"] = augment_of(augment, method, encoder, features=self.frozen_encoder is not None)
         parts["decay"] = check_average(average, method)
         self.training = Training(self.net, self.optimizer, self.memory, **parts)
         self.versions = Versions(self.nets, self.labels, self.memory, self.optimizer)
@@ -484,7 +485,7 @@ class Learner:
         """The net that answers questions in the present state."""
         if self._answering is None:
             with inference(False), torch_seeded(self.seed, "query", self.step, self.device):
-                at = replace(self.training.context("query", self.step), net=self.nets[-1])
+                at = replace(self.training.context(self.method, "query", self.step), net=self.nets[-1])
                 self._answering = self.method.answering_net(at)
         return self._answering
 

@@ -14,7 +14,7 @@ from holdfast.augment import Augment, augment_images
 from holdfast.errors import InputError, UnknownName
 from holdfast.memory import Memory
 from holdfast.methods.base import Method
-from holdfast.nets import HEADS, NETS
+from holdfast.nets import HEADS, NETS, SMALL_NETS, recipe
 
 MakeOptimizer = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
 
@@ -43,11 +43,14 @@ def check_parts(encoder: object, method: object, augment: object, *, optional: b
         raise InputError(f"augment must be a function of a batch and a generator, not {_described(augment)}")
 
 
-def augment_of(given: Augment | Literal["usual"] | None, method: Method, *, features: bool) -> Augment | None:
-    """`usual` is what suits the method; features of a frozen encoder are not augmented."""
+def augment_of(
+    given: Augment | Literal["usual"] | None, method: Method, encoder: nn.Module, *, features: bool
+) -> Augment | None:
+    """`usual` is what suits method and encoder; features of a frozen encoder are not augmented."""
     if given != "usual":
         return given
-    return augment_images if method.usual.augment and not features else None
+    small = (recipe(encoder) or {}).get("name") in SMALL_NETS
+    return augment_images if method.usual.augment and not features and not small else None
 
 
 def memory_of(given: int | str | Memory, method: Method, *, features: bool) -> Memory:

@@ -59,11 +59,12 @@ class Training:
     def rng(self, purpose: str, step: int, repetition: int = 0) -> np.random.Generator:
         return generator(self.seed, _at(purpose, repetition), step)
 
-    def context(self, purpose: str, step: int, repetition: int = 0) -> StepContext:
+    def context(self, method: Method, purpose: str, step: int, repetition: int = 0) -> StepContext:
         """What a method has to work with; `repetition`: of the updates on a batch."""
+        share = method.augmented_share(self.memory)
 
         def view(name: str, batch: Batch) -> Batch:
-            return self._view(batch, self.rng(f"augment/{name}", step, repetition))
+            return self._view(batch, self.rng(f"augment/{name}", step, repetition), share)
 
         return StepContext(self.net, self.memory, self.rng(purpose, step, repetition), self.lr, view)
 
@@ -108,7 +109,7 @@ class Training:
 
     def _update(self, method: Method, new: Batch, step: int, repetition: int) -> Mapping[str, Tensor]:
         with torch_seeded(self.seed, _at("net", repetition), step, self.device), _training(self.net):
-            loss, extra = method.learn(new, self.context("recall", step, repetition))
+            loss, extra = method.learn(new, self.context(method, "recall", step, repetition))
             if not loss.isfinite():
                 raise NonFiniteError(f"the loss is {loss.item()} at step {step}")
             state = [tensor for tensor in (*self.net.parameters(), *self.net.buffers()) if has_numbers(tensor)]
@@ -120,12 +121,15 @@ class Training:
                 raise NonFiniteError(f"step {step} leaves the net with a value that nothing can be computed with")
         return extra
 
-    def _view(self, batch: Batch, rng: np.random.Generator) -> Batch:
-        """A batch as the net is to see it: on its device, and augmented."""
+    def _view(self, batch: Batch, rng: np.random.Generator, share: float) -> Batch:
+        """A batch as the net is to see it: on its device, and a share of it augmented."""
         device = self.device
         x = batch.x.to(device)
         if self.augment is not None and len(x):
-            x = self.augment(x, rng)
+            plain, x = x, self.augment(x, rng)
+            if share < 1:
+                chosen = torch.from_numpy(rng.random(len(x)) < share).to(device)
+                x = torch.where(chosen.view(-1, *(1,) * (x.ndim - 1)), x, plain)
         extra = {key: value.to(device) for key, value in batch.extra.items()}
         viewed = replace(batch, x=x, y=batch.y.to(device), extra=extra)
         for hook in self._view_hooks:

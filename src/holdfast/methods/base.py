@@ -108,6 +108,17 @@ class Method(ABC):
         """Whether its predictor is made from the memory, too."""
         return False
 
+    def augmented_share(self, memory: Memory) -> float:
+        """How large a share of the samples is augmented, where there is an augmentation.
+
+        Args:
+            memory: the memory.
+
+        Returns:
+            The probability of each sample, incoming or replayed, to be augmented before the net sees it.
+        """
+        return 1.0
+
     @property
     def needs_teacher(self) -> bool:
         """Whether `new.task.teacher` holds the net as it was when the task began."""

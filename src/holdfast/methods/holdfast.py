@@ -29,6 +29,8 @@ class Holdfast(Method):
         forward: `apart`; `joint`: BatchNorm sees both batches as one; `replay-statistics`: its running statistics, by
             which it answers, are those of replayed samples alone.
         answer: by the `net`, or by the nearest class mean of the memory's features (`means`).
+        augmented: `all` samples, where there is an augmentation; or each with a probability that is the `share` of
+            the stream which the memory does not hold: as long as it holds everything, samples seldom repeat.
     """
 
     usual: ClassVar[Usual] = Usual(lr=0.05, augment=True, average=0.99, codec="webp:75")
@@ -38,6 +40,7 @@ class Holdfast(Method):
     spare: Count = 0
     forward: Literal["apart", "joint", "replay-statistics"] = "joint"
     answer: Literal["net", "means"] = "net"
+    augmented: Literal["all", "share"] = "share"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -53,6 +56,9 @@ class Holdfast(Method):
     @property
     def answers_from_memory(self) -> bool:
         return self.answer == "means"
+
+    def augmented_share(self, memory: Memory) -> float:
+        return 1.0 if self.augmented == "all" else 1 - len(memory) / max(1, memory.offered)
 
     def loss(self, net: Net, new: Batch, old: Batch | None = None) -> Tensor:
         logits = self._logits(net, [new] if old is None else [new, old])

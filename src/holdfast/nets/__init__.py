@@ -3,6 +3,7 @@
 from holdfast.nets.net import (
     HEADS,
     NETS,
+    SMALL_NETS,
     CosineHead,
     Encoder,
     Frozen,
@@ -28,6 +29,7 @@ from holdfast.nets.statistics import LDAHead, MeansHead
 __all__ = [
     "HEADS",
     "NETS",
+    "SMALL_NETS",
     "CosineHead",
     "Encoder",
     "Frozen",

@@ -201,6 +201,9 @@ def built_in(recipe: Recipe | None, state: Mapping[str, Tensor], frozen: Iterabl
     return net
 
 
+SMALL_NETS = ("small-cnn", "mlp", "raw")  # augmentation costs them more than it gives
+
+
 def default_net(shape: tuple[int, ...]) -> str:
     """The built-in net that suits samples of this shape."""
     if len(shape) != 3 or min(shape[1:]) < 8:

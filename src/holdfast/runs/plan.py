@@ -23,7 +23,7 @@ from holdfast.measure.probes import PROBES
 from holdfast.memory import Memory, codecs, raw_bytes
 from holdfast.memory.encoded import Encoding
 from holdfast.methods import FineTuning, Method
-from holdfast.nets import NETS, pretrained
+from holdfast.nets import NETS, SMALL_NETS, pretrained
 from holdfast.runs import features, identity
 from holdfast.runs.spec import RunSpec
 from holdfast.runs.suitability import usual_net
@@ -165,7 +165,7 @@ def _usual(source: Source, method: Method, start: Method, net: str) -> dict[str,
     takes = codec is not None and codec.takes(samples.shape[1:], samples.dtype) is None
     return {
         "lr": usual.lr,
-        "augment": usual.augment and images,
+        "augment": usual.augment and images and net not in SMALL_NETS,
         "average": usual.average if not any(each.trains_to_answer for each in (start, method)) else 0.0,
         "codec": usual.codec if takes else None,
     }
