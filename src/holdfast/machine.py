@@ -56,12 +56,14 @@ def _arithmetic(threads: int) -> str:
     """Two steps of training, to the last bit: processors and limits that round in other places give other digits."""
     import torch
 
-    before = torch.get_num_threads()
+    before = torch.get_num_threads(), torch.get_default_dtype()
     torch.set_num_threads(threads)
+    torch.set_default_dtype(torch.float32)
     try:
         return _two_steps()
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(before[0])
+        torch.set_default_dtype(before[1])
 
 
 def _two_steps() -> str:
@@ -69,12 +71,13 @@ def _two_steps() -> str:
     from torch.nn import functional as F
 
     from holdfast.losses import unit
+    from holdfast.modes import inference, no_autocast
     from holdfast.nets import Encoder, mlp, small_cnn
     from holdfast.seeds import generator
 
     sha = hashlib.sha256()
-    y = torch.arange(10)
-    with torch.inference_mode(False), torch.enable_grad():
+    with inference(False), no_autocast(torch.device("cpu")):
+        y = torch.arange(10)
         for make, shape in ((small_cnn, (1, 28, 28)), (small_cnn, (3, 32, 32)), (mlp, (784,)), (mlp, (8,))):
             encoder = Encoder(make(shape))
             x = torch.from_numpy(generator(0, "arithmetic").integers(0, 256, (10, *shape), np.uint8))

@@ -236,13 +236,15 @@ def test_conditions_that_cannot_be_are_no_error_of_pythons(home: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_left_open_at_the_end_of_python_is_let_go_of_as_it_is(home: Path) -> None:
+@pytest.mark.parametrize("holder", ["kept = learner", "import torch; torch.kept = learner"])
+def test_what_is_left_open_at_the_end_of_python_is_let_go_of_as_it_is(holder: str, home: Path) -> None:
     """Nothing is serialised while Python ends, whatever state the log is in."""
     code = f"""
 import numpy as np, holdfast
 learner = holdfast.open({str(home)!r}, holdfast.mlp((3,), width=8), holdfast.ERACE(), memory=20)
 learner.observe(np.zeros((2, 3), np.float32), ["a", "b"])
 learner._folder._log.end()  # as after a write that failed
+{holder}
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

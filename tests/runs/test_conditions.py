@@ -4,11 +4,13 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from holdfast import machine
 from holdfast.commands.main import main
@@ -30,6 +32,27 @@ print(machine.conditions()["arithmetic"])
 def arithmetic(**limits: str) -> str:
     done = subprocess.run([sys.executable, "-c", ARITHMETIC], env=os.environ | limits, capture_output=True, check=True)
     return done.stdout.decode().strip()
+
+
+@pytest.fixture
+def uncached() -> Iterator[None]:
+    machine._arithmetic.cache_clear()
+    yield
+    machine._arithmetic.cache_clear()
+
+
+@pytest.mark.usefixtures("uncached")
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, partial(torch.autocast, "cpu", torch.bfloat16)])
+def test_the_arithmetic_of_a_machine_does_not_depend_on_the_modes_of_torch(mode: Any) -> None:
+    before = machine.conditions()
+    machine._arithmetic.cache_clear()
+    with mode():
+        torch.set_default_dtype(torch.float64)
+        try:
+            assert machine.conditions() == before
+            assert torch.get_default_dtype() == torch.float64
+        finally:
+            torch.set_default_dtype(torch.float32)
 
 
 @pytest.fixture

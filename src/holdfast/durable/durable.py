@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Callable, Hashable
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -218,9 +217,11 @@ class DurableLearner(Learner):
 
     def __del__(self) -> None:
         """Lets others have the folder; nothing is written, because Python itself may be ending."""
-        with suppress(Exception):
+        try:
             if self._folder is not None:
                 self._folder.abandon()
+        except Exception:  # where Python ends, `suppress` may be gone
+            pass
 
     def _change(
         self,

@@ -162,9 +162,11 @@ class Appendix:
 
     def __del__(self) -> None:
         """Nobody else has it; in a process that was forked, the lock may be taken for ever."""
-        with suppress(Exception):
+        try:
             if not self._closed:
                 os.close(self._handle)
+        except Exception:  # where Python ends, `suppress` and `os` may be gone
+            pass
 
     def _cut_back(self, size: int) -> None:
         self._error = self._error or OSError(errno.EIO, "its end is not certain")

@@ -140,8 +140,10 @@ class FolderLock:
 
     def __del__(self) -> None:
         """An interrupt may come before anybody has it who could release it."""
-        with suppress(Exception):
+        try:  # noqa: SIM105
             self.release()
+        except Exception:  # where Python ends, `suppress` and `os` may be gone
+            pass
 
     def _take(self, folder: Path) -> tuple[Path, int | None]:
         if os.name != "posix":
