@@ -95,12 +95,13 @@ def test_what_is_forgotten_may_be_given_as_it_came() -> None:
 def test_wrong_images_are_said_in_one_line(tmp_path: Path) -> None:
     learner = holdfast.Learner(holdfast.small_cnn((3, 16, 16)), "er", memory=10)
     (tmp_path / "text.jpg").write_text("not an image")
-    for x, message in [
+    mistakes: list[tuple[list[Any], str]] = [
         ([tmp_path / "none.jpg"], "there is no image file .*none.jpg"),
         ([tmp_path / "text.jpg"], "text.jpg cannot be read as an image"),
         ([np.zeros((16, 16, 7), np.uint8)], "1, 3 or 4 channels"),
         ([colours(8, 8), np.zeros((3, 3), np.float32)], "different shapes"),
-    ]:
+    ]
+    for x, message in mistakes:
         with pytest.raises(BatchError, match=message):
             learner.observe(x, ["a"] * len(x))
     with pytest.raises(BatchError, match=r"x.transpose\(0, 3, 1, 2\) puts the channels first"):
