@@ -63,8 +63,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_own_data() -> None:
-    (printed, _), names = executed("own-data.md")
+    (_, printed, _), names = executed("own-data.md")
     assert names["found"].threshold > 0 and len(printed.splitlines()) == 2 + len(names["found"].trade_off)
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from holdfast.augment import augment_images, crop_and_flip
     from holdfast.batch import Batch, Task
     from holdfast.client import Client
-    from holdfast.datasets import Dataset, from_arrays
+    from holdfast.datasets import Dataset, batches, from_arrays, from_dataset
     from holdfast.durable import DurableLearner, open
     from holdfast.durable.backups import backup
     from holdfast.durable.history import kept, roll_back
@@ -124,10 +124,12 @@ __all__ = [
     "WriteError",
     "augment_images",
     "backup",
+    "batches",
     "crop_and_flip",
     "errors",
     "export_memory",
     "from_arrays",
+    "from_dataset",
     "import_memory",
     "inspect",
     "kept",
@@ -149,7 +151,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    "datasets": ("Dataset", "from_arrays"),
+    "datasets": ("Dataset", "batches", "from_arrays", "from_dataset"),
     "laboratory": ("PaperResults", "Results", "paper", "run", "sweep"),
     "streams": ("ordered",),
     "augment": ("augment_images", "crop_and_flip"),

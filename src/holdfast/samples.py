@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,7 +12,8 @@ from numpy.typing import NDArray
 from PIL.Image import Image
 from torch import Tensor
 
-from holdfast.errors import BatchError
+from holdfast import images
+from holdfast.errors import BatchError, DataError, InputError
 from holdfast.modes import in_inference
 
 
@@ -40,15 +42,19 @@ TOO_FAR = (
 
 
 @in_inference(False)  # what is made in inference mode could not be learned from
-def as_tensor(x: Samples, sample_template: Tensor | None, clip: float | None = None) -> Tensor:
+def as_tensor(
+    x: Samples, sample_template: Tensor | None, clip: float | None = None, shape: Sequence[int] | None = None
+) -> Tensor:
     """`x` as a tensor of our own (the caller may reuse theirs), or a BatchError that says what is wrong.
 
     The same values have the same form in it, however they were laid out: kernels round by the layout.
     `sample_template`: an empty batch of the shape and type that are expected, if any are. `clip`: float values beyond
-    it, on either side, become it.
+    it, on either side, become it. `shape`: what images in a list are cropped and scaled to.
     """
     if not isinstance(x, np.ndarray | Tensor | Features):
-        x = _as_array(x, sample_template)
+        if shape is None and sample_template is not None:
+            shape = sample_template.shape[1:]
+        x = _as_array(x, shape)
     if isinstance(x, np.ndarray):
         samples = _of_array(x)
     elif isinstance(x, Tensor):
@@ -82,43 +88,58 @@ def _of_array(x: NDArray[Any]) -> Tensor:
         return torch.from_numpy(x.astype(np.uint8 if x.dtype == np.uint8 else np.float32, order="C", subok=False))
 
 
-def _as_array(x: object, sample_template: Tensor | None) -> NDArray[Any]:
-    """Of a data frame, or of a list of samples: images of Pillow, arrays, numbers."""
+def _as_array(x: object, shape: Sequence[int] | None) -> NDArray[Any]:
+    """Of a data frame, or of a list of samples: images, files of images, arrays, numbers."""
     if isinstance(x, list | tuple):
-        if any(isinstance(each, Image) for each in x):
-            return np.stack(_images(x, sample_template)) if x else np.empty(0)
+        if any(isinstance(each, Image | str | Path) for each in x):
+            return _of_images(x, shape)
         try:
             samples = [each.detach().cpu().numpy() if isinstance(each, Tensor) else np.asarray(each) for each in x]
         except (ValueError, TypeError) as error:
             raise BatchError(f"x has a sample that is no array: {error}") from None
-        if shapes := {each.shape for each in samples[1:]} - {samples[0].shape} if samples else set():
-            said = f"{samples[0].shape} and {shapes.pop()}"
+        shapes = {each.shape for each in samples}
+        wanted = tuple(shape) if shape is not None and images.is_image_shape(shape) else None
+        if wanted is not None and shapes != {wanted} and all(each.dtype == np.uint8 for each in samples):
+            return _of_images(samples, wanted)
+        if len(shapes) > 1:
+            said = f"{samples[0].shape} and {(shapes - {samples[0].shape}).pop()}"
             raise BatchError(f"x has samples of different shapes, {said}; bring them to one size")
         found = np.stack(samples) if samples else np.empty(0)
     elif hasattr(x, "to_numpy"):
         found = np.asarray(x.to_numpy())
     else:
-        raise BatchError(f"x must be an array, a tensor, a data frame or a list of samples, not {type(x).__name__}")
+        file = f"; for one image, [{str(x)!r}]" if isinstance(x, str | Path | Image) else ""
+        what = "an array, a tensor, a data frame or a list of samples"
+        raise BatchError(f"x must be {what}, not {type(x).__name__}{file}")
     if found.dtype.kind not in "fiub":
         raise BatchError(f"x has values that are not numbers ({found.dtype}); leave them out, or write them as numbers")
     return found.astype(np.float32) if found.dtype.kind == "b" else found
 
 
-def _images(images: Sequence[Any], sample_template: Tensor | None) -> list[NDArray[np.uint8]]:
-    """Channels first, with the size and the channels that are expected, if any are."""
-    shape = None if sample_template is None or sample_template.ndim != 4 else tuple(sample_template.shape[1:])
-    if strange := [each for each in images if not isinstance(each, Image)]:
-        raise BatchError(f"x has images and other things, such as a {type(strange[0]).__name__}")
-    if shape is None and len(sizes := {each.size for each in images}) > 1:
-        first, second = sorted(sizes)[:2]
-        said = f"{first[0]}×{first[1]} and {second[0]}×{second[1]}"
-        raise BatchError(f"x has images of different sizes, {said}; resize them, as image.resize((32, 32))")
+def _of_images(given: Sequence[Any], shape: Sequence[int] | None) -> NDArray[np.uint8]:
+    """Images of Pillow, files and arrays of any size, of the shape that is wanted."""
+    if shape is not None and not images.is_image_shape(shape):
+        raise BatchError(f"x has images; this learner takes samples of shape {tuple(shape)}")
     found = []
-    for each in images:
-        plain = each.convert("RGB" if shape is None or shape[0] == 3 else "L")
-        pixels = np.asarray(plain if shape is None else plain.resize((shape[2], shape[1])))
-        found.append(pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1))
-    return found
+    for each in given:
+        if not isinstance(each, Image | str | Path | np.ndarray):
+            raise BatchError(f"x has images and other things, such as a {type(each).__name__}")
+        try:
+            if isinstance(each, np.ndarray):
+                image = images.of_array(each)
+            else:
+                image = each if isinstance(each, Image) else images.read(each)
+            found.append(images.as_sample(image, shape))
+        except (DataError, InputError) as error:
+            raise BatchError(f"x: {error}") from None
+    if len(sizes := {each.shape for each in found}) > 1:
+        (_, *first), (_, *second) = sorted(sizes)[:2]
+        said = f"{first[1]}×{first[0]} and {second[1]}×{second[0]}"
+        raise BatchError(
+            f"x has images of different sizes, {said}, and the encoder does not say which it wants: resize them, as "
+            "image.resize((224, 224)), or make it with holdfast.pretrained(module, size=224)"
+        )
+    return np.stack(found)
 
 
 def _is_finite(x: "np.ndarray[Any, Any] | Tensor") -> bool:
@@ -130,9 +151,12 @@ def check_fits(samples: Tensor, sample_template: Tensor | None) -> None:
     if sample_template is not None and (
         sample_template.shape[1:] != samples.shape[1:] or sample_template.dtype != samples.dtype
     ):
+        shape, wanted = tuple(samples.shape[1:]), tuple(sample_template.shape[1:])
+        last = len(wanted) == 3 and shape == (*wanted[1:], wanted[0])
+        hint = "; x.transpose(0, 3, 1, 2) puts the channels first" if last else ""
         raise BatchError(
-            f"x has samples of shape {tuple(samples.shape[1:])} and type {samples.dtype}; "
-            f"this learner takes {tuple(sample_template.shape[1:])} and {sample_template.dtype}"
+            f"x has samples of shape {shape} and type {samples.dtype}; "
+            f"this learner takes {wanted} and {sample_template.dtype}{hint}"
         )
 
 

@@ -8,10 +8,11 @@ from typing import NamedTuple
 import numpy as np
 
 from holdfast.datasets import cifar, embedded, mini_imagenet
+from holdfast.datasets.adapted import batches, from_dataset
 from holdfast.datasets.base import Dataset, from_arrays
 from holdfast.errors import DataError, UnknownName
 
-__all__ = ["LOADERS", "Dataset", "Row", "fingerprint", "from_arrays", "listing", "load"]
+__all__ = ["LOADERS", "Dataset", "Row", "batches", "fingerprint", "from_arrays", "from_dataset", "listing", "load"]
 
 LOADERS: dict[str, Callable[[Path], Dataset]] = {
     "fashion": lambda root: embedded.fashion(),

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,9 +10,6 @@ from holdfast.datasets.base import Dataset
 from holdfast.datasets.decoded import kept
 from holdfast.datasets.progress import progress
 from holdfast.errors import DataError, InputError
-
-if TYPE_CHECKING:
-    from PIL import Image
 
 SUFFIXES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"})
 TEST_EVERY = 6
@@ -119,29 +115,6 @@ def decoded(paths: Sequence[Path], size: int) -> NDArray[np.uint8]:
 
 
 def pixels(path: Path, size: int) -> NDArray[np.uint8]:
-    from PIL import Image
+    from holdfast import images  # which loads Pillow
 
-    try:
-        with Image.open(path) as image:
-            return fitted(image, size, size)
-    except Exception as error:  # image decoders raise whatever they like on a damaged file
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise DataError(f"{path} cannot be read as an image: {reason}; repair or remove it") from error
-
-
-def fitted(image: "Image.Image", width: int, height: int) -> NDArray[np.uint8]:
-    """Turned upright, in RGB, cropped to the middle and scaled."""
-    from PIL import Image, ImageOps
-
-    upright = rgb(ImageOps.exif_transpose(image))
-    return np.asarray(ImageOps.fit(upright, (width, height), Image.Resampling.BILINEAR)).transpose(2, 0, 1)
-
-
-def rgb(image: "Image.Image") -> "Image.Image":
-    from PIL import Image
-
-    if image.mode.startswith("I"):  # 16 bits of grey, which Pillow's own conversion clips to white
-        image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
-    if image.mode == "P":  # Pillow warns when a palette's transparency is dropped in one step
-        image = image.convert("RGBA")
-    return image.convert("RGB")
+    return images.fitted(images.read(path), size, size)

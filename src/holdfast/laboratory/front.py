@@ -35,7 +35,8 @@ def run(
     Args:
         method: one or several: names with options as on the command line ("er-ace:replay=20"), `file.py:Class`, or
             objects. Objects of classes that are not part of this package run in this process, one after the other.
-        stream: one or several: names as on the command line, a `Dataset`, or what `holdfast.ordered` makes of one.
+        stream: one or several: names as on the command line, a `Dataset`, one of Hugging Face's or
+            torch's, as `holdfast.from_dataset` takes it, or what `holdfast.ordered` makes of a `Dataset`.
         seeds: their number; `seed=[3, 7]` says which.
         progress: whether to show how far the runs are.
         more: whatever else `holdfast run` takes, by the names of its options: memory, codec, lr, momentum, augment,

@@ -10,7 +10,8 @@ from typing import Any
 from torch import nn
 
 from holdfast import methods
-from holdfast.datasets import Dataset
+from holdfast.datasets import Dataset, from_dataset
+from holdfast.datasets.adapted import is_dataset
 from holdfast.errors import InputError
 from holdfast.laboratory.execution import NOTHING, Objects
 from holdfast.methods import Method
@@ -60,6 +61,7 @@ def _is(kind: type, value: object) -> bool:
 
 
 def _stream(value: Any, sources: dict[str, Source]) -> Any:
+    value = from_dataset(value) if not isinstance(value, Dataset | Source) and is_dataset(value) else value
     source = ordered(value) if isinstance(value, Dataset) else value
     if not isinstance(source, Source):
         return value

@@ -50,7 +50,7 @@ from holdfast.modes import inference, no_autocast
 from holdfast.nets import HEADS, Encoder, Net, PretrainedEncoder
 from holdfast.nets.averages import Average
 from holdfast.nets.norms import put_norms_back
-from holdfast.nets.pretrained import features_of
+from holdfast.nets.pretrained import features_of, wanted_shape
 from holdfast.samples import (
     Features,
     Samples,
@@ -189,7 +189,9 @@ class Learner:
         """Learns one incoming batch. It happens completely or, with an exception, not at all.
 
         Args:
-            x: samples, uint8 (scaled to [-1, 1]) or float (taken as they are); the first axis is the batch.
+            x: samples, uint8 (scaled to [-1, 1]) or float (taken as they are); the first axis is the batch. A list
+                may have images of any size, as arrays, of Pillow, or as paths of files: they are cropped and scaled to
+                what the net takes.
             y: one hashable label per sample.
             task: which task the batch belongs to; only for methods that need to be told.
             key: a name for the batch. A batch whose key was given before is not learned again, even after a restart
@@ -304,10 +306,11 @@ class Learner:
         """
         if self.frozen_encoder is not None:
             samples = self.as_samples(x)
-        elif self.clip_samples is None:
-            samples = as_tensor(x, None)
-        else:  # what came before there was a limit is held as it came
-            samples = torch.cat([as_tensor(x, None, LARGEST_VALUE), as_tensor(x, None, self.clip_samples)])
+        else:
+            shape = None if self.sample_template is None else self.sample_template.shape[1:]
+            limits = [None] if self.clip_samples is None else [LARGEST_VALUE, self.clip_samples]
+            # what came before there was a limit is held as it came
+            samples = torch.cat([as_tensor(x, None, limit, shape) for limit in limits])
 
         equal = equal_to_any if self.frozen_encoder is None else close_to_any
 
@@ -361,9 +364,10 @@ class Learner:
     def as_samples(self, x: Samples) -> Tensor:
         """What the net takes: the samples themselves or, with a frozen encoder, their features."""
         if self.frozen_encoder is None:
-            return as_tensor(x, self.sample_template, self.clip_samples)
+            shape = wanted_shape(self.net.encoder.module) if self.sample_template is None else None
+            return as_tensor(x, self.sample_template, self.clip_samples, shape)
         if not isinstance(x, Features):
-            raw = as_tensor(x, None, self.clip_samples)
+            raw = as_tensor(x, None, self.clip_samples, wanted_shape(self.frozen_encoder))
             with inference(False), no_autocast(self.device):
                 x = Features(features_of(self.frozen_encoder, raw))
         return as_tensor(x.values, self.sample_template)

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from holdfast.arguments import POSITIVE, Range, real, whole
 from holdfast.errors import BatchError, CheckpointError, HoldfastError, InputError, UnknownName
-from holdfast.nets.net import Encoder
+from holdfast.nets.net import Encoder, recipe
 from holdfast.storage.checkpoint import digest
 from holdfast.user_files import file_of, identity, module_of
 
@@ -112,6 +112,14 @@ def features_of(encoder: PretrainedEncoder, samples: Tensor) -> Tensor:
     if len(found) != len(samples) or not found.shape[1]:
         raise BatchError(f"the encoder makes {tuple(found.shape)} of {len(samples)} samples, not a row of each")
     return found
+
+
+def wanted_shape(encoder: nn.Module) -> tuple[int, ...] | None:
+    """Of images, if the encoder says so: what a built-in net was made for, what a pretrained one was trained with."""
+    if isinstance(encoder, PretrainedEncoder):
+        return None if encoder.size is None else (3, *encoder.size)
+    made = recipe(encoder)
+    return None if made is None else tuple(made["shape"])
 
 
 def is_frozen(encoder: nn.Module) -> bool:

@@ -18,7 +18,7 @@ from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException
 
-from holdfast.datasets.folder import fitted
+from holdfast.images import as_sample
 from holdfast.serve import tensors
 from holdfast.serve.limits import Limits
 from holdfast.serve.refusals import Refused
@@ -88,15 +88,11 @@ def picture(content: bytes, shape: Sequence[int], limits: Limits) -> NDArray[np.
         with Image.open(io.BytesIO(content), formats=FORMATS) as image:
             if math.prod(image.size) > limits.pixels:
                 raise Refused(413, f"a picture may have {limits.pixels} pixels, not {image.width} × {image.height}")
-            colours = fitted(image, shape[2], shape[1])
+            return as_sample(image, shape)
     except Refused:
         raise
     except Exception:  # image decoders raise whatever they like
         raise Refused(422, f"a picture cannot be read; it must be whole, and one of {', '.join(FORMATS)}") from None
-    if shape[0] == 3:
-        return colours
-    grey = np.asarray(Image.fromarray(np.ascontiguousarray(colours.transpose(1, 2, 0))).convert("L"))
-    return grey[None]
 
 
 def npy(content: bytes, limits: Limits) -> Array:
