@@ -54,6 +54,12 @@ def real(name: str, value: object, allowed: Range = ANY) -> float:
     return float(number) if abs(number) > LARGEST else number  # larger integers cannot be multiplied with a tensor
 
 
+def per_class(text: str) -> int | None:
+    """The number in 5/class; None for all other texts."""
+    found = re.fullmatch(r"(\d{1,18}) ?/ ?class", text, re.ASCII)
+    return None if found is None else int(found[1])
+
+
 def bytes_of(name: str, text: str) -> int:
     """614kB, 50MB, 1.5GB, 2GiB, 3000B"""
     found = re.fullmatch(rf"(\d+(?:\.\d+)?) ?({'|'.join(UNITS)})", text, re.ASCII)

@@ -80,7 +80,7 @@ def test_a_dataset_of_torch_is_a_stream_and_feeds_a_learner() -> None:
     assert dataset.classes == tuple(COLOURS) and dataset.train_x.shape == (18, 3, 8, 8) and len(dataset.test_x) == 6
     assert all(x[y].min() == 255 for x, y in zip(dataset.train_x, dataset.train_y, strict=True))
     assert "every sixth sample of a class is for testing" in dataset.notes[0] and "8 × 8 pixels" in dataset.notes[1]
-    tensors = TensorDataset(torch.eye(3).repeat(4, 1), torch.arange(12) % 3)
+    tensors: Any = TensorDataset(torch.eye(3).repeat(4, 1), torch.arange(12) % 3)
     found = holdfast.from_dataset(tensors, tensors)
     assert found.classes == ("0", "1", "2") and found.test_x.dtype == np.float32 and found.notes == ()
     learner = holdfast.Learner(holdfast.mlp((3,)), "ncm", memory=10)

@@ -358,6 +358,8 @@ def test_bytes_as_text() -> None:
     for wrong in ("50", "MB", "-3kB", "1e3kB", "3 kb", "9" * 40 + "GB"):
         with pytest.raises(InputError, match="memory: the budget must be"):
             Reservoir(wrong)
+    with pytest.raises(InputError, match=r"how many classes will come; for 10 of them, 5/class is memory=50, samples"):
+        Reservoir("5/class")
 
 
 def test_other_samples_are_refused_and_nothing_happens() -> None:

@@ -38,7 +38,7 @@ def test_every_size_and_codec_is_another_run_however_it_is_written() -> None:
     codecs = [None, "png", "webp:75", "webp:50"]
     specs = [replace(SPEC, memory=size, codec=codec) for size in sizes for codec in codecs]
     assert len({planned(spec).run_id for spec in specs}) == len(specs)
-    for one, other in (("20kB", "0.02MB"), ("20kB", "20000B"), ("1MiB", "1024KiB")):
+    for one, other in ((5, "5/class"), ("20kB", "0.02MB"), ("20kB", "20000B"), ("1MiB", "1024KiB")):
         assert replace(SPEC, memory=one) == replace(SPEC, memory=other)
     assert replace(SPEC, codec="webp") == SPEC
     assert replace(SPEC, codec="raw").codec is None
@@ -125,8 +125,8 @@ def test_the_command_and_its_store(tmp_path: Path, capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--memory", "many"], "--memory must be a number of samples a class, as 20, or of bytes in all"),
-        (["--memory", "2.5"], "--memory must be a number of samples a class, as 20, or of bytes in all"),
+        (["--memory", "many"], "--memory must be a number of samples a class, as 20 or 20/class, or of bytes in all"),
+        (["--memory", "2.5"], "--memory must be a number of samples a class, as 20 or 20/class, or of bytes in all"),
         (["--memory", "20 apples"], "not '20 apples'"),
         (["--codec", "jpeg"], "unknown codec 'jpeg'"),
         (["--codec", "webp:500"], "at most 100"),

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from holdfast.arguments import COUNTED, bytes_of, whole
+from holdfast.arguments import COUNTED, bytes_of, per_class, whole
 from holdfast.batch import Batch
 from holdfast.errors import CheckpointError, InputError
 from holdfast.memory import codecs, encoded
@@ -52,6 +52,9 @@ class Memory(ABC):
         if (capacity is None) == (nbytes is None):
             raise InputError("memory: give a capacity in samples or a budget in bytes, one of the two")
         if isinstance(capacity, str):
+            if (number := per_class(capacity)) is not None:
+                why = "a learner does not know how many classes will come"
+                raise InputError(f"memory: {why}; for 10 of them, {capacity} is memory={10 * number}, samples in all")
             nbytes = bytes_of("memory: the budget", capacity)
             capacity = None
         self._asked = None if capacity is None else whole("memory: the capacity", capacity)

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from holdfast.arguments import AT_LEAST_ONE, DECAYS, LEARNING_RATES, as_size, bytes_of, real, whole
+from holdfast.arguments import AT_LEAST_ONE, DECAYS, LEARNING_RATES, as_size, bytes_of, per_class, real, whole
 from holdfast.errors import HoldfastError, InputError
 from holdfast.runs.earlier import named
 
@@ -49,11 +49,13 @@ def _memory(option: str, given: Any) -> int | str:
     """The same bytes are the same run, however they are written."""
     if not isinstance(given, str):
         return whole(option, given)
+    if (number := per_class(given)) is not None:
+        return number
     try:
         return as_size(bytes_of(option, given))
     except InputError:
-        said = f"a number of samples a class, as 20, or of bytes in all, as 614kB or 50MB, not {reprlib.repr(given)}"
-        raise InputError(f"{option} must be {said}") from None
+        said = "a number of samples a class, as 20 or 20/class, or of bytes in all, as 614kB or 50MB"
+        raise InputError(f"{option} must be {said}, not {reprlib.repr(given)}") from None
 
 
 def _codec(option: str, given: str | None) -> str | None:
@@ -90,7 +92,7 @@ class RunSpec:
     )
     options: Mapping[str, str] = field(default_factory=dict, hash=False)  # of the method, written with it
     memory: int | str = chosen(
-        "samples a class in memory (default {usual}), or bytes in all: 614kB, 50MB",
+        "samples a class in memory, M or M/class (default {usual}), or bytes in all: 614kB, 50MB",
         default=20,
         usual=5,
         metavar="M",

@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from holdfast.arguments import as_size, bytes_of
+from holdfast.arguments import as_size, bytes_of, per_class
 from holdfast.errors import InputError, UnknownName
 from holdfast.runs import schema
 
@@ -36,6 +36,8 @@ def _number(text: str) -> float:
 
 
 def _memory(text: str) -> int | str:
+    if (number := per_class(text)) is not None:
+        return number
     return int(text) if text.strip().isdigit() else as_size(bytes_of("memory", text))
 
 
