@@ -151,7 +151,7 @@ class VectorsOnly(ER):
 
 @contextmanager
 def a_learner_that_takes_anything() -> Iterator[None]:
-    def as_tensor(x: Any, sample_template: Tensor | None, clip: float | None) -> Tensor:
+    def as_tensor(x: Any, *how: object) -> Tensor:
         return torch.as_tensor(np.nan_to_num(np.array(x, np.float32)))
 
     with patch.object(learner_module, "as_tensor", as_tensor):
@@ -160,7 +160,7 @@ def a_learner_that_takes_anything() -> Iterator[None]:
 
 @contextmanager
 def a_learner_that_keeps_the_callers_array() -> Iterator[None]:
-    def as_tensor(x: Any, sample_template: Tensor | None, clip: float | None) -> Tensor:
+    def as_tensor(x: Any, *how: object) -> Tensor:
         return torch.from_numpy(x)
 
     def to_store(method: Method, net: Net, new: Batch) -> Batch:

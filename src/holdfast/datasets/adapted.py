@@ -21,7 +21,7 @@ LABELS = ("label", "labels", "fine_label", "target", "class", "y")
 
 
 def batches(
-    data: Iterable[Any], size: int = 10, *, x: str | None = None, y: str | None = None
+    data: Any, size: int = 10, *, x: str | None = None, y: str | None = None
 ) -> Iterator[tuple[list[Any], list[Hashable]]]:
     """Goes through a dataset of another library, in its order, batch by batch, for `learner.observe`.
 
