@@ -36,7 +36,7 @@ export function bar(share) {
 const values = sample => (sample.values ?? []).join(", ");
 
 function strip(numbers, alt) {
-  const low = Math.min(0, ...numbers), high = Math.max(0, ...numbers), scale = 24 / (high - low || 1);
+  const [low, high] = numbers.some(Boolean) ? [Math.min(0, ...numbers), Math.max(0, ...numbers)] : [-1, 1], scale = 24 / (high - low);
   const drawing = svg("svg", {class: "strip", viewBox: `0 0 ${numbers.length} 24`, preserveAspectRatio: "none", role: "img", "aria-label": alt});
   numbers.forEach((value, index) => drawing.append(svg("rect", {
     x: index + .1, width: .8, y: (high - Math.max(0, value)) * scale, height: Math.max(.6, Math.abs(value) * scale)})));

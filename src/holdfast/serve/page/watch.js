@@ -9,7 +9,7 @@ export function drawWatch() {
   const {state, progress} = now;
   $("welcome").hidden = state.step > 0;
   $("first-command").textContent = firstCommand(state);
-  document.querySelector(".figures").hidden = $("accuracy").hidden = !state.step;
+  for (const part of document.querySelectorAll("#welcome ~ *")) part.hidden = !state.step;
   $("recent").textContent = percent(progress.recent_accuracy);
   $("overall").textContent = percent(progress.accuracy);
   $("samples").textContent = number(progress.samples);
