@@ -9,7 +9,7 @@ import scipy.stats
 from rich.console import Console
 
 from holdfast.methods import METHODS
-from holdfast.report.figures import COLOURS, OTHER_COLOURS, anytime
+from holdfast.report.figures import COLOURS, OTHER_COLOURS, drawn, write
 from holdfast.report.statistics import agreement, mean_and_error, paired, show, student_t
 from holdfast.report.tables import summary
 
@@ -72,7 +72,7 @@ def test_one_seed_has_no_error_bar() -> None:
 @pytest.mark.parametrize("seeds", [1, 3])
 def test_a_picture_is_drawn_for_any_number_of_seeds_and_unknown_methods(seeds: int, tmp_path: Path) -> None:
     records = [record(t, s, 0.4) for t in ("er", "er:head=cosine", "mine.py:Own") for s in range(seeds)]
-    anytime(records, tmp_path / "a.png")
+    write(drawn(records), tmp_path / "a.png")
     assert (tmp_path / "a.png").stat().st_size > 10_000
 
 

@@ -30,7 +30,8 @@ class Browser:
         for domain in ("Page", "Runtime", "Log", "Network"):
             self._call(f"{domain}.enable")
 
-    def open(self, file: Path, *, width: int = 1280, scheme: str = "light", fragment: str = "") -> None:
+    def open(self, file: Path | str, *, width: int = 1280, scheme: str = "light", fragment: str = "") -> None:
+        """A file, or an address."""
         self._call(
             "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 500
         )
@@ -42,7 +43,7 @@ class Browser:
         self._call("Page.navigate", url="about:blank")
         self.complaints.clear()
         self.requests.clear()
-        self._call("Page.navigate", url=file.resolve().as_uri() + fragment)
+        self._call("Page.navigate", url=(file if isinstance(file, str) else file.resolve().as_uri()) + fragment)
         self.run("new Promise(done => document.readyState === 'complete' ? done() : addEventListener('load', done))")
         self.settle()
 
@@ -56,8 +57,8 @@ class Browser:
         return answer["result"].get("value")
 
     def press(self, key: str) -> None:
-        code = {"Enter": 13, "Escape": 27, "Tab": 9}[key]
-        text = {"text": "\r"} if key == "Enter" else {}
+        code = ord(key.upper()) if len(key) == 1 else {"Enter": 13, "Escape": 27, "Tab": 9}[key]
+        text = {"text": "\r" if key == "Enter" else key} if key == "Enter" or len(key) == 1 else {}
         self._call("Input.dispatchKeyEvent", type="keyDown", key=key, windowsVirtualKeyCode=code, **text)
         self._call("Input.dispatchKeyEvent", type="keyUp", key=key, windowsVirtualKeyCode=code)
         self.settle()

@@ -1,7 +1,6 @@
 """What commands do with many runs: carry them out, then print a table and draw pictures."""
 
 import argparse
-import importlib.util
 import sys
 from collections.abc import Sequence
 from dataclasses import fields
@@ -9,15 +8,16 @@ from pathlib import Path
 
 from rich.console import Console
 
+from holdfast.commands.pictures import draw
 from holdfast.laboratory.execution import Execution, do_missing
 from holdfast.measure.evaluate import SAMPLES_COMPARED
+from holdfast.report import tables
 from holdfast.report.groups import by_setting
-from holdfast.report.tables import summary
 from holdfast.report.terminal import terminal
 from holdfast.runs.spec import RunSpec
-from holdfast.runs.store import Record
 from holdfast.runs.sweep import Sweep
 from holdfast.storage import files
+from holdfast.streams.named import TASKS
 
 
 def execution(options: argparse.Namespace) -> Execution:
@@ -27,7 +27,7 @@ def execution(options: argparse.Namespace) -> Execution:
 def carry_out(specs: Sequence[RunSpec], options: argparse.Namespace) -> int:
     console, how = terminal_for(options), execution(options)
     plans = do_missing(specs, how, console)
-    _show_results(console, plans, how)
+    _show_results(console, plans, how, by_class=options.by_class)
     return say_what_is_missing(plans)
 
 
@@ -36,28 +36,21 @@ def terminal_for(options: argparse.Namespace) -> Console:
     return terminal(stderr=files.is_stdout(options.json))
 
 
-def _show_results(console: Console, plans: Sweep, how: Execution) -> None:
+def _show_results(console: Console, plans: Sweep, how: Execution, *, by_class: bool | None) -> None:
     done = plans.rows()
-    if done:
-        console.print(summary(done, plans.baselines()))
-        worst = min(zip(plans.done(), done, strict=True), key=lambda pair: float(pair[1]["fast_path_agreement"]))
-        samples = min(SAMPLES_COMPARED, len(plans.sources[worst[0].stream].dataset.test_y))
-        share = f"{100 * worst[1]['fast_path_agreement']:.1f} %"
-        console.print(f"fast evaluation path: the plain net's answer on {share} of {samples} test samples")
-        _draw(console, plans.records(), Path(how.out))
-
-
-def _draw(console: Console, records: list[Record], folder: Path) -> None:
-    """A picture for each setting, with all methods in it."""
-    if importlib.util.find_spec("matplotlib") is None:
-        console.print("no picture: it needs matplotlib, pip install 'holdfast[plots]'")
+    if not done:
         return
-    from holdfast.report.figures import anytime
-
-    for setting, group in by_setting(records).items():
-        path = folder / ("-".join(["anytime", *setting]).replace("/", "_") + ".png")
-        anytime(group, path)
-        console.print(f"picture: {path}", highlight=False)
+    console.print(tables.summary(done, plans.baselines()))
+    worst = min(zip(plans.done(), done, strict=True), key=lambda pair: float(pair[1]["fast_path_agreement"]))
+    samples = min(SAMPLES_COMPARED, len(plans.sources[worst[0].stream].dataset.test_y))
+    share = f"{100 * worst[1]['fast_path_agreement']:.1f} %"
+    console.print(f"fast evaluation path: the plain net's answer on {share} of {samples} test samples")
+    for setting, group in by_setting(plans.records()).items():
+        dataset = plans.sources[group[0]["stream"]].dataset
+        wanted = by_class if by_class is not None else dataset.name not in TASKS
+        if wanted:
+            console.print(tables.by_class(group, dataset.classes))
+        draw(console, group, setting, Path(how.out), dataset if wanted else None)
 
 
 def say_what_is_missing(plans: Sweep) -> int:

@@ -56,6 +56,11 @@ def given(options: argparse.Namespace) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
+def add_by_class(command: argparse.ArgumentParser) -> None:
+    what = "also show the accuracy of each class, what it is taken for and some mistakes (default: for your own data)"
+    command.add_argument("--by-class", action=argparse.BooleanOptionalAction, default=None, help=what)
+
+
 def add_execution(command: argparse.ArgumentParser) -> None:
     """How runs are done, which changes nothing in what they find."""
     out = "where records and pictures go; runs that are there already are not repeated (default holdfast-runs)"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.commands.runs import opened
-from holdfast.errors import InputError
+from holdfast.errors import InputError, UnknownName
 from holdfast.report.page import details, render
 from holdfast.report.settings import settings
 from holdfast.reproduction import tuned
@@ -58,7 +58,7 @@ def _content(store: Store, folder: Path) -> dict[str, Any]:
     miniatures += sections(found, seeds, quick=True, picks=tuned.picks(folder, miniature=True))
     of_paper = {run for section in (*paper, *released, *of_own_choice, *miniatures) for run in section.runs}
     others = [run for run in runs if run["status"] == "done" and run["id"] not in of_paper]
-    views = settings(others, load)
+    views = settings(others, load, lambda run: _strip(store, run))
     return {
         "paper": paper,
         "released": released,
@@ -70,6 +70,13 @@ def _content(store: Store, folder: Path) -> dict[str, Any]:
         "failed": [run for run in runs if run["status"] == "failed"],
         "data": {"runs": shown, "charts": [view.charts for view in views]},
     }
+
+
+def _strip(store: Store, run: str) -> bytes | None:
+    try:
+        return store.artifact(run, "mistakes")
+    except UnknownName:
+        return None
 
 
 def _verdicts(paper: Sequence[Section]) -> dict[str, int]:

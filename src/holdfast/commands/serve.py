@@ -93,7 +93,7 @@ def main(options: argparse.Namespace) -> int:
         service = Service(where, lambda: _opened(where, options), limits, options.name)
         try:
             what = "a demonstration, which is gone when it stops" if is_shown else f"the learner in {where}"
-            print(f"holdfast: {_address(options, listening)} serves {what}", flush=True)
+            print(f"holdfast: open {_address(options, listening)} in a browser: {what}", flush=True)
             beside = demonstrate if is_shown else None
             app = make_app(service, tokens, any_host=options.insecure, beside=beside)
             _serve(app, service, listening, options)

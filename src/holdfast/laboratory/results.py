@@ -108,7 +108,7 @@ class Results(Sequence[Record]):
         return tables.summary(self._some(), self._sweep.baselines())
 
     def by_class(self) -> Table:
-        """Makes a table of the accuracy of each class at the end, by its name, with a column for each method.
+        """Makes a table of each class, by its name: its accuracy at the end, of each method, and what it is taken for.
 
         Returns:
             A table of rich, which a terminal shows with `rich.print`.
@@ -135,7 +135,10 @@ class Results(Sequence[Record]):
             raise InputError("a data frame needs pandas: pip install pandas")
         import pandas as pd
 
-        parts = ("evaluations", "probes", "tasks", "task_ends", "environment", "precision", "macs")
+        parts = (
+            *("evaluations", "probes", "tasks", "task_ends", "environment", "precision", "macs"),
+            *("usual", "classes", "confusion", "mistakes"),
+        )
         first = dict.fromkeys(("id", "title", *FIELDS))  # then what was measured
         rows = [
             {name: value for name, value in {**first, **record}.items() if name not in parts} for record in self.records
@@ -158,11 +161,47 @@ class Results(Sequence[Record]):
         Raises:
             InputError: if matplotlib is not installed or no run is done.
         """
-        if importlib.util.find_spec("matplotlib") is None:
-            raise InputError("a picture needs matplotlib: pip install 'holdfast[plots]'")
+        _need_matplotlib()
         from holdfast.report.figures import drawn
 
         return drawn(self._some())
+
+    def plot_classes(self) -> "Figure":
+        """Draws what classes are taken for at the end: a confusion matrix for each method, in per cent of each class.
+
+        Returns:
+            A figure of matplotlib.
+
+        Raises:
+            InputError: if matplotlib is not installed, no run is done, runs differ in more than method and seed (use
+                `where` first), there are more than 40 classes, or the records are of an earlier version.
+        """
+        _need_matplotlib()
+        from holdfast.report.figures import confusions
+
+        figure = confusions(self._of_one_setting())
+        if figure is None:
+            raise InputError("a confusion matrix takes 40 classes at most and records that have one: fresh=True")
+        return figure
+
+    def plot_mistakes(self) -> "Figure":
+        """Draws some test images that the best method has answered wrongly at the end.
+
+        Returns:
+            A figure of matplotlib.
+
+        Raises:
+            InputError: if matplotlib is not installed, no run is done, runs differ in more than method and seed (use
+                `where` first), samples are no images, or there are no mistakes on record.
+        """
+        _need_matplotlib()
+        from holdfast.report.figures import mistakes
+
+        records = self._of_one_setting()
+        figure = mistakes(records, self._sweep.sources[records[0]["stream"]].dataset)
+        if figure is None:
+            raise InputError("there are no images of mistakes: the samples are no images, or nothing was wrong")
+        return figure
 
     def compare(self, measure: str = "acc") -> Comparison:
         """Compares every method with every other, over the seeds that both have.
@@ -224,3 +263,8 @@ class Results(Sequence[Record]):
 
     def _repr_html_(self) -> str:
         return page_of(self.records, self.failed, self._sweep.baselines())
+
+
+def _need_matplotlib() -> None:
+    if importlib.util.find_spec("matplotlib") is None:
+        raise InputError("a picture needs matplotlib: pip install 'holdfast[plots]'")

@@ -70,7 +70,7 @@ def memory_gallery(learner: Learner, path: str | Path, *, columns: int = 12, siz
         for index in np.flatnonzero(memory.class_counts).tolist():
             members = memory.members(index)
             newest = members[np.argsort(-memory.arrivals[members])][:columns]
-            yield f"{learner.labels[index]} · {len(members)}", _images(memory.at(newest).x)
+            yield f"{learner.labels[index]} · {len(members)}", images(memory.at(newest).x)
 
     refuse_files_of_a_learner(Path(path))
     files.write(Path(path), _png(learner.at_rest(lambda: list(rows())), columns, size))
@@ -127,7 +127,7 @@ def import_memory(learner: Learner, path: str | Path) -> int:
     return len(labels)
 
 
-def _images(x: Tensor) -> NDArray[np.uint8]:
+def images(x: Tensor) -> NDArray[np.uint8]:
     """As (number, height, width, 3)."""
     if x.ndim != 4 or x.shape[1] not in (1, 3):
         raise InputError(f"only images can be looked at, not samples of shape {tuple(x.shape[1:])}")

@@ -44,6 +44,10 @@ class Pending:
             raise TicketError(f"ticket {number} has been told or has expired; there is room for {self.room} open ones")
         return self._open[number]
 
+    def items(self) -> list[tuple[int, Tensor]]:
+        """Numbers and samples, the oldest first."""
+        return list(self._open.items())
+
     def number(self, ticket: Ticket | int) -> int:
         """Of a question that was asked once."""
         given = ticket.number if isinstance(ticket, Ticket) else ticket

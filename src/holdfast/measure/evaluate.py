@@ -75,6 +75,7 @@ class Evaluator:
         self.schedule = schedule
         self._precision = precision
         self._fast: FastNet | None = None
+        self._latest: tuple[int, Rows, Rows] | None = None  # the step, the samples and what was answered
         rng = generator(seed, "evaluation")
         rows_of = [rng.permutation(np.flatnonzero(self._truth == label)) for label in range(self._classes)]
         self._slices = [np.array_split(rows, schedule.slices) for rows in rows_of]
@@ -95,17 +96,24 @@ class Evaluator:
     def evaluate(self, learner: Learner, scores: Scores | None, seen: int) -> Evaluation:
         """Counts right answers; without `scores` there are none."""
         step = learner.step
-        met = set(learner.classes)
-        classes = [c for task in self.stream.tasks if met & set(task) for c in task]
-        rows = np.concatenate([self._rows(label, step) for label in classes])
+        rows = self._asked(learner)
         truth = self._truth[rows]
         answers = np.full(len(rows), -1) if scores is None else self._answers(learner, scores, rows)
+        self._latest = step, rows, answers
         return Evaluation(
             step=step,
             seen=seen,
             correct=tuple(np.bincount(truth[answers == truth], minlength=self._classes).tolist()),
             total=tuple(np.bincount(truth, minlength=self._classes).tolist()),
         )
+
+    def answers(self, learner: Learner) -> tuple[Rows, Rows, Rows]:
+        """The test samples whose turn it is, their classes, and what the learner answers now."""
+        if self._latest is None or self._latest[0] != learner.step:
+            rows = self._asked(learner)
+            self._latest = learner.step, rows, self._answers(learner, self.scores(learner), rows)
+        _, rows, answers = self._latest
+        return rows, self._truth[rows], answers
 
     def samples(self, *, anytime: bool) -> int:
         """How many are looked at along the whole stream, or at its end alone."""
@@ -139,6 +147,11 @@ class Evaluator:
     @property
     def _classes(self) -> int:
         return len(self.stream.dataset.classes)
+
+    def _asked(self, learner: Learner) -> Rows:
+        met = set(learner.classes)
+        classes = [c for task in self.stream.tasks if met & set(task) for c in task]
+        return np.concatenate([self._rows(label, learner.step) for label in classes])
 
     def _rows(self, label: int, step: int) -> Rows:
         """All of a class at the end of a task, otherwise the slice whose turn it is."""

@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.datasets import Dataset
 from holdfast.measure import metrics
 from holdfast.measure.evaluate import Evaluation
+from holdfast.measure.mistakes import pictures
+from holdfast.report import classes
 from holdfast.report.groups import by_setting, by_title, of_methods
 from holdfast.report.tables import headline
 from holdfast.runs.store import Record
@@ -47,13 +50,79 @@ Array = NDArray[np.floating[Any]]
 Measure = Callable[[Evaluation, metrics.Tasks], float | None]
 
 
-def anytime(records: Sequence[Record], path: Path) -> None:
-    """Accuracy along the stream on all tasks met and on the earlier ones, mean ± standard error over seeds."""
-    write(drawn(records), path, dpi=160)
-
-
 def drawn(records: Sequence[Record]) -> "Figure":
-    """The same as a matplotlib figure, with a row for each setting. Pyplot and its state are left alone."""
+    """Accuracy along the stream on all tasks met and on the earlier ones, mean ± standard error over seeds.
+
+    It has a row for each setting. Pyplot and its state are left alone.
+    """
+    settings = by_setting(records)
+    figure = _figure(11, 4 * len(settings))
+    rows = figure.subfigures(len(settings), 1, squeeze=False)[:, 0]
+    for row, (setting, group) in zip(rows, settings.items(), strict=True):
+        _draw(row, group)
+        row.suptitle(headline(group) + "".join(f", {each}" for each in setting if not each.startswith(IN_HEADLINE)))
+        if own := of_methods(group):
+            row.supxlabel(own, fontsize="small", color="0.5")
+    return figure
+
+
+def confusions(records: Sequence[Record]) -> "Figure | None":
+    """What classes are taken for at the end, a matrix for each method of one setting; None if there are too many
+    classes, or if records are too old to tell."""
+    methods = [each for each in classes.of_methods(records) if each.counts is not None]
+    if not methods or len(methods[0].names) > classes.MOST_IN_A_MATRIX:
+        return None
+    side = max(3.2, 1.2 + 0.28 * len(methods[0].names))
+    across = min(3, len(methods))
+    down = -(-len(methods) // across)
+    figure = _figure(max(9, across * side + 1), down * (side + 0.4))
+    panels = figure.subplots(down, across, squeeze=False)
+    for number, axes in enumerate(panels.flat):
+        if number >= len(methods):
+            axes.set_visible(False)
+            continue
+        _matrix(axes, methods[number])
+        if number % across:
+            axes.set_yticklabels([])
+    figure.suptitle(f"{headline(records)}: the classes (rows) and what they are taken for, %")
+    return figure
+
+
+def _matrix(axes: Any, of: classes.ByClass) -> None:
+    axes.imshow(of.shares, cmap="Blues", vmin=0, vmax=100)
+    places = range(len(of.names))
+    axes.set_xticks(places, of.names, rotation=90)
+    axes.set_yticks(places, of.names)
+    axes.tick_params(length=0)
+    axes.set_title(of.title)
+    for row, column in zip(*np.nonzero(of.shares >= 0.5), strict=True):
+        share = of.shares[row, column]
+        colour = "white" if share > 55 else "black"
+        axes.text(column, row, f"{share:.0f}", ha="center", va="center", color=colour, fontsize="x-small")
+
+
+def mistakes(records: Sequence[Record], data: Dataset) -> "Figure | None":
+    """Test samples that the best method answered wrongly, each with its class and the answer; None if there are none,
+    or no images."""
+    record = by_title(records)[classes.best(records)][0]
+    found = classes.mistakes(record)
+    images = pictures(data.test_x[[each.row for each in found]])
+    if not images:
+        return None
+    across = 8
+    down = -(-len(images) // across)
+    figure = _figure(11, 0.5 + 1.7 * down)
+    panels = figure.subplots(down, across, squeeze=False)
+    for axes in panels.flat:
+        axes.axis("off")
+    for axes, mistake, image in zip(panels.flat, found, images, strict=False):
+        axes.imshow(image, interpolation="nearest")
+        axes.set_title(f"{mistake.truth}\nnot {mistake.answer}", fontsize="small")
+    figure.suptitle(f"{headline(records)}: some mistakes of {record['title']} at the end, seed {record['seed']}")
+    return figure
+
+
+def _figure(width: float, height: float) -> "Figure":
     from matplotlib.figure import Figure
 
     class Picture(Figure):
@@ -63,15 +132,7 @@ def drawn(records: Sequence[Record]) -> "Figure":
             self.savefig(content, format="png")
             return content.getvalue()
 
-    settings = by_setting(records)
-    figure = Picture(figsize=(11, 4 * len(settings)), layout="constrained")
-    rows = figure.subfigures(len(settings), 1, squeeze=False)[:, 0]
-    for row, (setting, group) in zip(rows, settings.items(), strict=True):
-        _draw(row, group)
-        row.suptitle(headline(group) + "".join(f", {each}" for each in setting if not each.startswith(IN_HEADLINE)))
-        if own := of_methods(group):
-            row.supxlabel(own, fontsize="small", color="0.5")
-    return figure
+    return Picture(figsize=(width, height), layout="constrained")
 
 
 def _draw(figure: Any, records: Sequence[Record]) -> None:

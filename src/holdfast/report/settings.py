@@ -7,6 +7,7 @@ from typing import Any
 
 from holdfast.measure import metrics
 from holdfast.measure.evaluate import Evaluation
+from holdfast.report.classes import ClassesView, view
 from holdfast.report.compare import Comparison, compare
 from holdfast.report.figures import looks
 from holdfast.report.groups import by_setting, by_title, of_methods
@@ -38,20 +39,26 @@ class SettingView:
     rows: list[Summary]
     charts: list[Chart]
     comparison: Comparison | None
+    classes: ClassesView | None
     runs: list[str]
 
 
-def settings(records: Sequence[Record], load: Callable[[str], Record]) -> list[SettingView]:
-    """`records` need no evaluations; whole ones are loaded when their curves are drawn."""
-    return [_view(apart, group, load) for apart, group in by_setting(records).items()] if records else []
+Load = Callable[[str], Record]
+Strip = Callable[[str], bytes | None]
 
 
-def _view(apart: tuple[str, ...], group: Sequence[Record], load: Callable[[str], Record]) -> SettingView:
+def settings(records: Sequence[Record], load: Load, strip: Strip = lambda run: None) -> list[SettingView]:
+    """`records` need no evaluations; whole ones are loaded when they are shown. `strip`: pictures of mistakes."""
+    return [_view(apart, group, load, strip) for apart, group in by_setting(records).items()] if records else []
+
+
+def _view(apart: tuple[str, ...], group: Sequence[Record], load: Load, strip: Strip) -> SettingView:
     methods = {title: _one_a_seed(of_title) for title, of_title in by_title(group).items()}
     rows = [Summary(title, _figures(of_title), _ids(of_title)) for title, of_title in methods.items()]
     accuracies = {title: {r["seed"]: 100 * r["acc"] for r in of_title} for title, of_title in methods.items()}
     charts, comparison = _charts(group, methods, load), compare(accuracies)
-    return SettingView(headline(group), apart, of_methods(group), rows, charts, comparison, _ids(group))
+    classes = view([load(run) for of_title in methods.values() for run in _ids(of_title)], strip)
+    return SettingView(headline(group), apart, of_methods(group), rows, charts, comparison, classes, _ids(group))
 
 
 def _one_a_seed(group: Sequence[Record]) -> list[Record]:
@@ -90,7 +97,7 @@ def chart(record: Record, title: str, series: list[Chart]) -> Chart:
     return {"title": title, "ends": record["task_ends"], "updates": record["updates"], "series": series}
 
 
-def _charts(group: Sequence[Record], methods: dict[str, list[Record]], load: Callable[[str], Record]) -> list[Chart]:
+def _charts(group: Sequence[Record], methods: dict[str, list[Record]], load: Load) -> list[Chart]:
     series: dict[str, list[Chart]] = {panel: [] for panel in PANELS}
     longest = load(group[0]["id"])
     for title, (colour, style) in looks(group).items():

@@ -8,6 +8,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from holdfast.report import classes
 from holdfast.report.groups import by_setting, by_title, of_methods
 from holdfast.report.statistics import mean_and_error, show
 from holdfast.runs.baselines import Baselines, Setting, setting_of
@@ -101,30 +102,28 @@ def summary(records: Sequence[Record], floors: Floors = MappingProxyType({})) ->
     return table
 
 
-def by_class(records: Sequence[Record], classes: Sequence[str]) -> Table:
-    """A row for each class, in the order of the stream, with the accuracy at the end of each method."""
+def by_class(records: Sequence[Record], names: Sequence[str]) -> Table:
+    """A row for each class, in the order of the stream, with its accuracy at the end of each method, and what it is
+    taken for. `names` are for records that do not have those of classes."""
+    methods = classes.of_methods(records, names)
+    best = next(each for each in methods if each.title == classes.best(records))
+    several = len({record["seed"] for record in records}) > 1
+    spread = "mean ± standard error" if several else "n = 1"
+    taken = f"; taken for: the most frequent wrong answer of {best.title}" if best.counts is not None else ""
     table = Table(
         title=headline(records),
-        caption="accuracy at the end in per cent, " + ("mean ± standard error" if _several(records) else "n = 1"),
+        caption=f"accuracy at the end in per cent, {spread}{taken}",
         box=box.SIMPLE_HEAD,
         pad_edge=False,
     )
     table.add_column("class", overflow="fold")
-    methods = by_title(records)
-    for title in methods:
-        table.add_column(title, justify="right")
-    order = [label for task in records[0]["tasks"] for label in task]
-    for label in order:
-        ends = [[record["evaluations"][-1] for record in group] for group in methods.values()]
-        shares = [
-            [e["correct"][label] / e["total"][label] for e in of_method if e["total"][label]] for of_method in ends
-        ]
-        table.add_row(Text(classes[label]), *(show(found) if found else "–" for found in shares))
+    for each in methods:
+        table.add_column(each.title, justify="right")
+    if best.counts is not None:
+        table.add_column("taken for", overflow="fold")
+    for name, *cells in zip(best.names, *(each.shown for each in methods), best.taken_for, strict=True):
+        table.add_row(*map(Text, (name, *cells[: len(table.columns) - 1])))
     return table
-
-
-def _several(records: Sequence[Record]) -> bool:
-    return len({record["seed"] for record in records}) > 1
 
 
 def _figures(group: Sequence[Record]) -> list[str]:

@@ -101,6 +101,8 @@ def _flaws(record: Any) -> Iterator[str]:
     yield from (f"there is no {name}" for name in sorted(needed - has))
     yield from (f"{name} is {reprlib.repr(record[name])}" for name in _wrong(record, KINDS))
     yield from (f"the {part} are not what they should be" for part in PARTS if not _are_parts(record, part))
+    if not _are_answers(record):
+        yield "classes, confusion and mistakes do not go together"
 
 
 def _are_parts(record: Record, part: str) -> bool:
@@ -113,6 +115,24 @@ def _are_parts(record: Record, part: str) -> bool:
     )
 
 
+def _are_answers(record: Record) -> bool:
+    """Names of classes, and rows of three numbers, two of which are classes: which, depends."""
+    names = record.get("classes") or []
+    classes = {"confusion": slice(0, 2), "mistakes": slice(1, 3)}
+    rows = {part: record.get(part) or [] for part in classes}
+    if not isinstance(names, list) or not all(map(_is_text, names)) or not all(map(_is_list, rows.values())):
+        return False
+    return all(
+        isinstance(row, list)
+        and len(row) == 3
+        and all(map(_is_whole, row))
+        and min(row) >= 0
+        and max(row[classes[part]]) < len(names)
+        for part, of_part in rows.items()
+        for row in of_part
+    )
+
+
 def _wrong(values: Record, kinds: Mapping[str, str]) -> list[str]:
     """The fields whose values are not of their kind."""
     return [name for name in kinds if values.get(name) is not None and not IS_A[kinds[name]](values[name])]
@@ -120,6 +140,10 @@ def _wrong(values: Record, kinds: Mapping[str, str]) -> list[str]:
 
 def _is_text(value: Any) -> bool:
     return isinstance(value, str) and "\0" not in value and value.encode(errors="replace").decode() == value
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list)
 
 
 def _is_whole(value: Any) -> bool:
@@ -130,7 +154,7 @@ IS_A: dict[str, Callable[[Any], bool]] = {
     "ANY": lambda value: True,
     "BOOLEAN": lambda value: isinstance(value, bool),
     "DICT": lambda value: isinstance(value, dict),
-    "LIST": lambda value: isinstance(value, list),
+    "LIST": _is_list,
     "TEXT": _is_text,
     "INTEGER": _is_whole,
     "MEMORY": lambda value: _is_whole(value) or _is_text(value),

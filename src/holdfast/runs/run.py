@@ -4,6 +4,7 @@ import platform
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from holdfast import machine
 from holdfast.errors import CheckpointError
 from holdfast.learner.labels import decode, encode
 from holdfast.learner.state import pack, unpack
-from holdfast.measure import metrics
+from holdfast.measure import metrics, mistakes
 from holdfast.measure.evaluate import Evaluation
 from holdfast.measure.inference import BATCH, suitable
 from holdfast.measure.ledger import ACCOUNTS, Ledger
@@ -131,8 +132,11 @@ class Run:
             "updates": learner.step,
             "fast_path_agreement": self.evaluator.agreement(learner),
             "state_hash": learner.state_hash(),
+            "classes": list(self.plan.source.dataset.classes),
             "tasks": tasks,
             "task_ends": task_ends,
+            "confusion": mistakes.confusion(*self.evaluator.answers(learner)[1:]),
+            "mistakes": self._mistakes,
             "evaluations": [{**asdict(e), "aa": metrics.anytime_accuracy(e, tasks)} for e in evaluations],
             "probes": self._probes,
             "data": self.plan.source.fingerprint,
@@ -140,6 +144,19 @@ class Run:
             "precision": asdict(self.precision),
             "environment": {**environment(self._conditions()), "elsewhere": self.elsewhere},
         }
+
+    @cached_property
+    def _mistakes(self) -> list[list[int]]:
+        return mistakes.some(*self.evaluator.answers(self.learner))
+
+    def artifacts(self, *, keep_learner: bool) -> dict[str, bytes]:
+        """Files that belong to a finished run."""
+        rows = [row for row, _, _ in self._mistakes]
+        found = {
+            "mistakes": mistakes.strip(self.plan.source.dataset.test_x[rows]),
+            "learner": self.trained() if keep_learner else None,
+        }
+        return {name: content for name, content in found.items() if content is not None}
 
     def trained(self) -> bytes:
         """The learner of a finished run, as a file, with the names of its classes for labels."""

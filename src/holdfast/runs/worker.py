@@ -117,7 +117,7 @@ def _go_on(run: Run, job: Job, stopping: Callable[[], bool]) -> Iterator[Event]:
             yield Advanced(job.spec, run.progress, run.anytime(evaluated))
             evaluated = run.learner.step
     record = run.record()
-    yield Finished(job.spec, record, {"learner": run.trained()} if job.keep_learner else {})
+    yield Finished(job.spec, record, run.artifacts(keep_learner=job.keep_learner))
 
 
 @cache

@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse
 
 from holdfast import __version__
 from holdfast.errors import HoldfastError
-from holdfast.serve import bodies, checkpoints, contents, inference, learning, metrics, watching
+from holdfast.serve import bodies, checkpoints, contents, inference, learning, looking, metrics, page, watching
 from holdfast.serve.gate import Gate, response
 from holdfast.serve.metrics import Metrics
 from holdfast.serve.refusals import Refused, refusal
@@ -57,7 +57,9 @@ def make_app(
     app.include_router(learning.routes(service, figures))
     app.include_router(contents.routes(service))
     app.include_router(checkpoints.routes(service))
+    app.include_router(looking.routes(service))
     app.include_router(watching.routes(service))
+    app.include_router(page.routes())
     app.include_router(metrics.routes(figures))
 
     @app.get("/openapi.json", dependencies=[Depends(needs("answer"))], include_in_schema=False)

@@ -14,6 +14,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdfast.errors import HoldfastError
+from holdfast.serve import page
 from holdfast.serve.limits import Limits
 from holdfast.serve.metrics import Metrics
 from holdfast.serve.refusals import Refused, refusal
@@ -22,7 +23,7 @@ from holdfast.serve.service import STOPPING
 
 LOG = logging.getLogger("holdfast.serve")
 ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
-OPEN = frozenset({"/v2/health/live", "/v2/health/ready"})  # for whoever looks whether it is up
+OPEN = frozenset({"/v2/health/live", "/v2/health/ready", *page.FILES})  # whoever looks whether it is up; the page
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 HEADERS = {

@@ -7,10 +7,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Header, Request
 from pydantic import BaseModel, StrictInt
 from starlette.concurrency import run_in_threadpool
+from torch import Tensor
 
 from holdfast.errors import NothingLearned
 from holdfast.learner.answers import Answers, answers
 from holdfast.learner.keys import LONGEST, check_key
+from holdfast.samples import Features
 from holdfast.serve.bodies import Label, samples_body
 from holdfast.serve.decoding import Array, checked_labels, given, shown
 from holdfast.serve.metrics import Metrics
@@ -88,7 +90,7 @@ def routes(service: Service, metrics: Metrics) -> APIRouter:
         batch = await given(request, service)
 
         def found() -> Predicted:
-            step, answered = _answers(service, batch.x)
+            step, answered = answers_to(service, batch.x)
             return Predicted(step=step, answers=answered)
 
         return await run_in_threadpool(found)
@@ -101,8 +103,8 @@ def routes(service: Service, metrics: Metrics) -> APIRouter:
         def asked() -> Asked:
             ticket = service.learner.ask(batch.x)
             if ticket.details is None:
-                return Asked(ticket=ticket.number, step=0, answers=_unknown(len(batch.x)))
-            return Asked(ticket=ticket.number, step=ticket.details.step, answers=_listed(ticket.details))
+                return Asked(ticket=ticket.number, step=0, answers=unknown(len(batch.x)))
+            return Asked(ticket=ticket.number, step=ticket.details.step, answers=listed(ticket.details))
 
         return await run_in_threadpool(asked)
 
@@ -116,20 +118,20 @@ def routes(service: Service, metrics: Metrics) -> APIRouter:
     return router
 
 
-def _answers(service: Service, x: Array) -> tuple[int, list[Answer]]:
+def answers_to(service: Service, x: Array | Tensor | Features) -> tuple[int, list[Answer]]:
     learner = service.learner
     try:
         found = answers(learner, x)
     except NothingLearned:
-        return learner.step, _unknown(len(x))
-    return found.step, _listed(found)
+        return learner.step, unknown(len(x.values if isinstance(x, Features) else x))
+    return found.step, listed(found)
 
 
-def _unknown(samples: int) -> list[Answer]:
+def unknown(samples: int) -> list[Answer]:
     return [Answer(label=None, probabilities=[]) for _ in range(samples)]
 
 
-def _listed(found: Answers) -> list[Answer]:
+def listed(found: Answers) -> list[Answer]:
     listed = []
     for number, (label, row) in enumerate(zip(found.labels, found.probabilities, strict=True)):
         best = (-row).argsort(kind="stable")[:MOST_SHARES].tolist()

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator
 
 from fastapi import APIRouter, Depends
@@ -81,9 +82,29 @@ class Progress(BaseModel):
     curve: list[Point] = []
 
 
+class Feed:
+    """Events are made once for all who follow, at most one a second, and in at most a hundredth of the time."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._turn = asyncio.Lock()
+        self._of: object = None
+        self._event = ""
+        self._next = 0.0  # earliest time of another
+
+    async def latest(self) -> str:
+        async with self._turn:
+            learner, start = self._service.learner, time.monotonic()
+            now = (learner, learner.step, len(learner.pending), self._service.waiting, self._service.kept())
+            if now != self._of and start >= self._next:
+                self._event, self._of = await run_in_threadpool(_event, self._service), now
+                self._next = start + max(PAUSE, 100 * (time.monotonic() - start))
+            return self._event
+
+
 def routes(service: Service) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["state and progress"], dependencies=[Depends(needs("answer"))])
-    streams = asyncio.Semaphore(service.limits.streams)
+    streams, feed = asyncio.Semaphore(service.limits.streams), Feed(service)
 
     @router.get("/state", responses=documented())
     def state() -> State:
@@ -99,19 +120,16 @@ def routes(service: Service) -> APIRouter:
         if streams.locked():
             raise Refused(429, "too many follow the events already", Retry_After="5")
 
-        async def feed() -> AsyncIterator[str]:
+        async def follow() -> AsyncIterator[str]:
             async with streams:
-                seen: object = None
+                seen = ""
                 while not service.closing.is_set():
-                    learner = service.learner
-                    if (now := (learner, learner.step)) != seen:
-                        seen = now
-                        yield f"data: {await run_in_threadpool(_event, service)}\n\n"
-                    else:
-                        yield ": nothing new\n\n"
+                    event = await feed.latest()
+                    yield ": nothing new\n\n" if event == seen else f"data: {event}\n\n"
+                    seen = event
                     await asyncio.sleep(PAUSE)
 
-        return StreamingResponse(feed(), media_type="text/event-stream")
+        return StreamingResponse(follow(), media_type="text/event-stream")
 
     return router
 

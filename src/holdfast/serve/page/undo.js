@@ -1,0 +1,73 @@
+import {$, ago, counted, el, number, say} from "./elements.js";
+import {administers, attempt, json, now, teaches} from "./service.js";
+
+let known = [];
+
+export async function drawUndo() {
+  drawCheckpoints();
+  known = await attempt(() => json("v1/classes")) ?? known;
+  drawForgettable();
+}
+
+function away(step) {
+  const since = now.state.step - step;
+  return since > 0 ? `${counted(since, "step")} back` : since < 0 ? `${counted(-since, "step")} ahead` : "the present state";
+}
+
+function drawCheckpoints() {
+  const {checkpoints, step} = now.state;
+  $("keep").disabled = !teaches() || checkpoints.some(each => each.step === step);
+  $("checkpoints").replaceChildren(...checkpoints.map(each => el("li", {},
+    el("div", {class: "grow"}, el("p", {}, `Step ${number(each.step)}`), el("p", {class: "note"}, `${away(each.step)} · kept ${ago(each.time)}`)),
+    el("button", {type: "button", disabled: !administers() || each.step === step, "aria-label": `Go back to step ${each.step}`, onclick: () => goBack(each.step)},
+      each.step > step ? "Return" : "Go back"))));
+}
+
+function drawForgettable() {
+  const part = $("find-class").value.trim().toLowerCase();
+  $("find").hidden = known.length <= 12;
+  $("forgettable").replaceChildren(...known.filter(each => String(each.label).toLowerCase().includes(part)).map(each => el("li", {},
+    el("div", {class: "grow"}, el("p", {class: "name", title: each.label}, each.label), el("p", {class: "note"}, `${number(each.in_memory)} held`)),
+    el("button", {type: "button", class: "danger quiet", disabled: !administers(), "aria-label": `Forget ${each.label}`, onclick: () => forget(each.label)}, "Forget"))));
+}
+
+function isSure(title, text, yes) {
+  $("sure-title").textContent = title;
+  $("sure-text").textContent = text;
+  $("sure-yes").textContent = yes;
+  $("sure").returnValue = "no";
+  $("sure").showModal();
+  return new Promise(done => $("sure").addEventListener("close", () => done($("sure").returnValue === "yes"), {once: true}));
+}
+
+async function change(work) {
+  await attempt(async () => {
+    const said = await work();
+    dispatchEvent(new CustomEvent("event", {detail: {state: await json("v1/state"), progress: await json("v1/progress")}}));
+    say(said);
+  });
+}
+
+async function goBack(step) {
+  const since = now.state.step - step;
+  const undone = since > 0 ? `${counted(since, "step")} learned since then will be undone. ` : "";
+  if (!await isSure(`Go back to step ${number(step)}?`, `${undone}The present state, step ${number(now.state.step)}, is kept.`, "Go back")) return;
+  await change(async () => {
+    await json("v1/roll-back", {body: {step}});
+    return `Back at step ${number(step)}.`;
+  });
+}
+
+async function forget(label) {
+  if (!await isSure(`Forget ${label}?`, "Its samples, its name and every kept state are erased. This cannot be undone.", "Forget it")) return;
+  await change(async () => {
+    const {samples} = await json("v1/forget", {body: {label}});
+    return `Forgot ${label} and ${counted(samples, "sample")} of it.`;
+  });
+}
+
+$("find-class").addEventListener("input", drawForgettable);
+$("keep").addEventListener("click", () => change(async () => {
+  const {step} = await json("v1/checkpoints", {method: "POST"});
+  return `Step ${number(step)} is kept.`;
+}));

@@ -1,0 +1,140 @@
+"""The page in a real browser: teach, watch, undo."""
+
+import base64
+import json
+import time
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+import holdfast
+from tests.report.browser import Browser, chromium
+from tests.serve.process import started
+from tests.serve.served import picture
+
+pytestmark = pytest.mark.slow
+
+HOSTILE = "<img src=x onerror=document.title='owned'>"
+SMALL = ("--net", "small-cnn", "--shape", "3x8x8", "--memory", "50")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+def until(browser: Browser, condition: str) -> None:
+    end = time.monotonic() + 30
+    while not browser.run(f"Boolean({condition})"):
+        assert time.monotonic() < end, (condition, browser.run("document.body.innerText"), browser.complaints)
+        browser.settle()
+
+
+def give(browser: Browser, content: bytes) -> None:
+    """As if the picture had been dropped."""
+    text = json.dumps(base64.b64encode(content).decode())
+    browser.run(
+        f"""(() => {{
+            const content = Uint8Array.from(atob({text}), c => c.charCodeAt(0));
+            const carried = new DataTransfer();
+            carried.items.add(new File([content], "a.png", {{type: "image/png"}}));
+            const dropped = new DragEvent("drop", {{dataTransfer: carried, bubbles: true}});
+            document.getElementById("drop").dispatchEvent(dropped);
+        }})()"""
+    )
+    until(browser, "!document.getElementById('question').hidden && document.querySelector('#queue li')")
+
+
+def name(browser: Browser, label: str) -> None:
+    browser.run(
+        f"document.getElementById('other-name').value = {json.dumps(label)};"
+        "document.getElementById('other').requestSubmit()"
+    )
+    until(browser, "document.getElementById('question').hidden")
+
+
+def test_teach_two_classes_see_accuracy_and_roll_back(browser: Browser, tmp_path: Path) -> None:
+    with (
+        started(tmp_path / "birds", tmp_path / "log", *SMALL) as process,
+        holdfast.Client(process.address) as client,
+    ):
+        browser.open(process.address + "/", fragment="#teach")
+        until(browser, "document.getElementById('live').classList.contains('on')")
+        give(browser, picture((250, 10, 10)))
+        assert browser.run("document.getElementById('verdict').textContent") == "What is this?"
+        name(browser, HOSTILE)
+        give(browser, picture((10, 10, 250)))
+        name(browser, "blue")
+        assert client.classes == [HOSTILE, "blue"]
+        client.checkpoint()
+        give(browser, picture((250, 10, 10)))
+        until(browser, "document.querySelectorAll('#candidates li').length === 2")
+        browser.press("1")
+        until(browser, "document.getElementById('question').hidden")
+        assert client.step == 3
+
+        browser.run("location.hash = 'watch'")
+        until(
+            browser, "document.querySelector('#chart .curve') && document.querySelectorAll('#by-class li').length === 2"
+        )
+        assert browser.run("document.getElementById('recent').textContent").endswith("%")
+        assert HOSTILE in browser.run("document.getElementById('by-class').textContent")
+        until(browser, "document.querySelectorAll('#by-class img').length === 3")
+
+        browser.run("location.hash = 'undo'")
+        until(browser, "document.querySelectorAll('#forgettable button').length === 2")
+        until(browser, "document.querySelector('button[aria-label=\"Go back to step 2\"]:enabled')")
+        browser.run("document.querySelector('button[aria-label=\"Go back to step 2\"]').click()")
+        until(browser, "document.getElementById('sure').open")
+        assert client.step == 3
+        browser.run("document.getElementById('sure-yes').click()")
+        until(browser, "document.getElementById('live-text').textContent.includes('step 2')")
+        assert client.step == 2
+        browser.run("document.querySelector('button[aria-label=\"Forget blue\"]').click()")
+        browser.run("document.getElementById('sure-yes').click()")
+        until(browser, "document.querySelectorAll('#forgettable button').length === 1")
+        assert client.classes == [HOSTILE]
+        assert browser.run("document.title") == "Holdfast" and not browser.complaints
+        assert all(url.startswith((process.address, "data:", "blob:")) for url in browser.requests)
+
+
+def test_a_token_is_asked_for_and_limits_what_can_be_done(browser: Browser, tmp_path: Path) -> None:
+    (tmp_path / "tokens").write_text("answer abcdefghijklmnop\nteach qrstuvwxyz123456\n")
+    tokens = ("--token-file", str(tmp_path / "tokens"))
+    with started(tmp_path / "weather", tmp_path / "log", "--shape", "4", *tokens) as process:
+        with holdfast.Client(process.address, token="qrstuvwxyz123456") as client:
+            client.observe([[0, 0, 0, 0], [1, 1, 1, 1]], ["calm", "storm"])
+        browser.open(process.address + "/", fragment="#teach")
+        until(browser, "!document.getElementById('view-token').hidden")
+        for token, role in (("wrong", None), ("qrstuvwxyz123456", "teach")):
+            browser.run(
+                f"document.getElementById('token').value = '{token}';"
+                "document.getElementById('token-form').requestSubmit()"
+            )
+            if role is None:
+                until(browser, "document.getElementById('token-error').textContent")
+        until(
+            browser, "!document.getElementById('give-values').hidden && !document.getElementById('view-teach').hidden"
+        )
+        browser.run(
+            "document.getElementById('values').value = '1, 1, 1, 0.9';"
+            "document.getElementById('give-values').requestSubmit()"
+        )
+        until(browser, "document.querySelectorAll('#neighbours li').length === 2")
+        assert browser.run("document.querySelector('#neighbours li strong').textContent") == "storm"
+        browser.run("location.hash = 'undo'")
+        until(browser, "document.querySelectorAll('#forgettable button').length === 2")
+        assert browser.run("[...document.querySelectorAll('#forgettable button')].every(each => each.disabled)")
+
+
+def test_nothing_is_wider_than_the_window(browser: Browser, tmp_path: Path) -> None:
+    with started(tmp_path / "w", tmp_path / "log", *SMALL) as process, holdfast.Client(process.address) as client:
+        client.observe([picture((0, 0, 9)), picture((9, 0, 0))], ["a" * 200, HOSTILE])
+        client.ask([picture((0, 9, 0))])
+        for width, view in product((390, 1280), ("watch", "teach", "undo")):
+            browser.open(process.address + "/", fragment=f"#{view}", width=width)
+            until(browser, "document.querySelector('section:not([hidden]) ol:not(:empty)')")
+            assert browser.run("document.documentElement.scrollWidth") <= width, view
