@@ -3,6 +3,7 @@
 import copy
 import json
 import random
+import warnings
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from pathlib import Path
@@ -133,8 +134,10 @@ def forged_images(forge: Forge, rng: random.Random) -> str | None:
 
 
 def look(learner: Learner) -> None:
-    for number in range(3):
-        learner.observe(*pictures(number))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "the memory holds a sample", RuntimeWarning)  # that is blank
+        for number in range(3):
+            learner.observe(*pictures(number))
     learner.predict(pictures(0)[0])
     learner.serialized()
 
