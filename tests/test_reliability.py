@@ -54,7 +54,6 @@ from reliability import (
     seals,
     services,
     signals,
-    timers,
     writes,
 )
 from reliability.__main__ import FIGURES
@@ -189,7 +188,7 @@ def test_trust_is_noticed(
         (answers._predictor, "version.net", "learner.net", readers.asked_at_every_line_of_a_change),
         (versions.Version.give_back, "torch._foreach_copy_(live, copies)", "pass", interrupts.interrupted_anywhere),
         (class_index.Journal.undo, "self._undo[-1]()", "self._undo.pop()(); continue", interrupts.interrupted_anywhere),
-        (transaction.Changes.mend, "change.journal.undo()", "pass", timers.struck_at_random),
+        (transaction.Changes.mend, "change.journal.undo()", "pass", interrupts.interrupted_anywhere),
         (transaction.Changes.settle, "change.closing.undo()", "pass", interrupts.interrupted_anywhere),
     ],
 )
