@@ -1,5 +1,6 @@
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -9,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from holdfast.commands.main import main
+from holdfast.commands.explained import EXPLAINED
+from holdfast.commands.main import main, parser
 from holdfast.datasets.base import Dataset
 from holdfast.learner import Learner
 from holdfast.runs.store import Store
@@ -67,7 +69,7 @@ def test_what_is_there_is_not_run_again(own: list[str], capsys: pytest.CaptureFi
     first = Path("all.json").read_text()
     capsys.readouterr()
     assert main(command) == 0
-    assert "1 of 1 runs are in out/runs.sqlite already" in capsys.readouterr().out
+    assert "1 of 1 runs are in out/runs.sqlite already" in capsys.readouterr().err
     assert Path("all.json").read_text() == first
     assert main([*command, "--fresh"]) == 0
     assert Path("all.json").read_text() != first  # at least the seconds differ
@@ -81,9 +83,9 @@ def test_names_are_shown_as_they_are(own: list[str], capsys: pytest.CaptureFixtu
     command = ["run", "--stream", f"arrays:{name}", "--out", out, "--seeds", "1", "--method", "er"]
     assert main(command) == 0
     assert main(command) == 0
-    shown = capsys.readouterr().out
+    shown, noted = capsys.readouterr()
     assert f"picture: {out}/anytime.png" in shown
-    assert f"1 of 1 runs are in {out}/runs.sqlite already" in shown
+    assert f"1 of 1 runs are in {out}/runs.sqlite already" in noted
     assert f"arrays:{name}, 5 samples a class" in shown
     assert main(["cost", "--stream", f"arrays:{name}", "--method", "er"]) == 0
     assert f"arrays:{name}, 5 samples a class" in capsys.readouterr().out.replace("\n", " ")
@@ -226,7 +228,7 @@ def test_runs_are_listed_shown_exported_and_removed(own: list[str], capsys: pyte
     assert main(["runs", "import", "one.json", *at]) == 0
     assert "0 runs taken in, 1 were there already" in capsys.readouterr().out
     assert main([*own, "--seeds", "2", "--method", "er"]) == 0
-    assert "2 of 2 runs are in out/runs.sqlite already" in capsys.readouterr().out
+    assert "2 of 2 runs are in out/runs.sqlite already" in capsys.readouterr().err
 
 
 def test_records_outlive_the_file_of_their_method(own: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -235,7 +237,7 @@ def test_records_outlive_the_file_of_their_method(own: list[str], capsys: pytest
     Path("elsewhere").mkdir()
     Path("own.py").rename("elsewhere/own.py")
     assert main([*own, "--seeds", "1", "--method", "elsewhere/own.py:Own"]) == 0
-    assert "1 of 1 runs are in out/runs.sqlite already (--fresh" in capsys.readouterr().out
+    assert "1 of 1 runs are in out/runs.sqlite already (--fresh" in capsys.readouterr().err
     Path("elsewhere/own.py").unlink()
     (run,) = (row["id"] for row in Store(Path("out/runs.sqlite")).rows())
     for words in ("list", "show 0", "export --csv runs.csv --json runs.json", "import runs.json"):
@@ -315,7 +317,8 @@ def test_stopping_keeps_what_is_finished(own: list[str], signal_sent: signal.Sig
 
 ENDS = """
 import atexit, os, signal, sys
-from holdfast.commands.main import main
+from holdfast.commands.explained import EXPLAINED
+from holdfast.commands.main import main, parser
 signal.signal(signal.SIGINT, signal.default_int_handler)
 atexit.register(lambda: os.kill(os.getpid(), int(sys.argv.pop())))
 number, sys.argv[1:] = sys.argv[1], ["data", "list"]
@@ -388,3 +391,34 @@ def test_a_shell_completes_commands_and_options(capsys: pytest.CaptureFixture[st
         ask += 'echo "${COMPREPLY[@]}"'
         done = subprocess.run(["bash", "-c", ask], capture_output=True, text=True, check=False)
         assert wanted in done.stdout.split(), done.stderr
+
+
+def test_every_command_and_action_is_explained_by_examples_that_it_takes() -> None:
+    whole = parser(whole=True)
+    for name, (description, examples) in EXPLAINED.items():
+        assert description and examples, name
+        for example in examples:
+            program, *words = shlex.split(example)
+            assert program == "holdfast" and words[: len(name.split())] == name.split()
+            assert whole.parse_args(words).command
+
+
+def test_help_has_a_description_and_examples(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["run"], ["runs", "list"], ["learner", "verify"]):
+        with pytest.raises(SystemExit):
+            main([*words, "--help"])
+        shown = capsys.readouterr().out
+        assert f"\nexamples:\n  holdfast {' '.join(words)}" in shown
+        assert " ".join(EXPLAINED[" ".join(words)][0].split()) in " ".join(shown.split())
+
+
+def test_results_are_on_stdout_and_what_is_under_way_on_stderr(
+    own: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*own, "--seeds", "1", "--method", "ncm", "--jobs", "1"]) == 0
+    shown, noted = capsys.readouterr()
+    assert "ncm seed 0: Acc" in noted and "ncm seed 0: Acc" not in shown
+    assert "(majority class)" in shown and "majority" not in noted
+    assert main([*own, "--seeds", "1", "--method", "ncm", "--jobs", "1", "--fresh", "--quiet"]) == 0
+    shown, noted = capsys.readouterr()
+    assert "(majority class)" in shown and noted == ""

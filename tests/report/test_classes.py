@@ -75,9 +75,9 @@ def test_own_images_by_class_in_table_pictures_and_report(
     assert "Accuracy of each class" in page and "data:image/webp;base64," in page and "</b> not " in page
     assert main(["runs", "export", "--json", "all.json"]) == 0
     (sound, *_) = json.loads(Path("all.json").read_text())
-    forged: list[dict[str, object]] = [{"confusion": [[0, 9, 1]]}, {"mistakes": [[0, 1]]}, {"classes": [1]}]
-    for each in (*forged, {"mistakes": [[-1, 0, 0]]}, {"confusion": 5}):
-        Path("forged.json").write_text(json.dumps([{**sound, **each}]))
+    forged = {"confusion": [[0, 9, 1]], "mistakes": [[-1, 0, 0]], "classes": [1]}
+    for name, value in (*forged.items(), ("mistakes", [[0, 1]]), ("confusion", 5)):
+        Path("forged.json").write_text(json.dumps([{**sound, name: value}]))
         with pytest.raises(InputError, match="do not go together"):
             read(Path("forged.json"))
     assert main(["runs", "import", "all.json", "--out", "elsewhere"]) == 0

@@ -197,7 +197,7 @@ def test_columns_are_sorted(page: Path, browser: Browser) -> None:
         browser.run(f"{head}.click()")
         assert browser.run(f"{head}.parentElement.ariaSort") == direction
         texts = browser.run(
-            "[...document.querySelectorAll('table.runs tbody tr')].map(row => row.cells[5].textContent)"
+            "[...document.querySelectorAll('table.runs tbody tr')].map(row => row.cells[6].textContent)"
         )
         values = [0.0 if text == "–" else float(text) for text in texts]
         assert values == sorted(values, reverse=direction == "descending") and values[0] != values[-1]

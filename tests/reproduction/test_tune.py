@@ -208,7 +208,7 @@ def test_tunes_merge_and_the_last_one_counts(tmp_path: Path, tune: Tune, capsys:
     assert list(choices(tmp_path)) == ["er", "er-ace"]
     capsys.readouterr()
     assert tune("er", "--seeds", "2")["seeds"] == 2
-    assert "18 of 18 runs are in" in capsys.readouterr().out
+    assert "18 of 18 runs are in" in capsys.readouterr().err
     assert choices(tmp_path)["er-ace"] == json.loads(before)["choices"][1]
 
 

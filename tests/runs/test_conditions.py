@@ -130,7 +130,7 @@ def test_records_made_elsewhere_or_in_another_precision_are_said_to_be(
 
     def said(*more: str) -> str:
         assert main([*command, *more]) == 0
-        return " ".join(capsys.readouterr().out.split())
+        return " ".join(capsys.readouterr().err.split())
 
     said()
     assert "already (--fresh repeats them)" in said()

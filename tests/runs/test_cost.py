@@ -66,4 +66,4 @@ def test_costs_can_be_read_by_programs(npz: str, capsys: pytest.CaptureFixture[s
     assert main(["cost", "--stream", npz, "--memory", "5", "--method", "er", "--json"]) == 0
     (costs,) = json.loads(capsys.readouterr().out).values()
     assert costs["total"] == sum(costs[account] for account in ("forward", "backward", "retrieval", "query")) > 0
-    assert costs["bytes"] > 0
+    assert costs["bytes"] > 0 and costs["seconds"] > 0

@@ -50,11 +50,11 @@ def test_unscaled_columns_are_warned_of(tmp_path: Path, capsys: pytest.CaptureFi
     np.savez(tmp_path / "wine.npz", train_x=x, train_y=y, test_x=x, test_y=y)
     command = ["run", "--stream", f"arrays:{tmp_path / 'wine.npz'}", "--seeds", "1", "--out", str(tmp_path / "out")]
     assert main([*command, "--method", "slda"]) == 0
-    assert "--standardise scales them" not in " ".join(capsys.readouterr().out.split())
+    assert "--standardise scales them" not in " ".join(capsys.readouterr().err.split())
     main([*command, "--method", "er", "--lr", "1e-6"])
-    assert "--standardise scales them" in " ".join(capsys.readouterr().out.split())
+    assert "--standardise scales them" in " ".join(capsys.readouterr().err.split())
     assert main([*command, "--method", "er", "--standardise"]) == 0
-    assert "--standardise scales them" not in " ".join(capsys.readouterr().out.split())
+    assert "--standardise scales them" not in " ".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.parametrize(

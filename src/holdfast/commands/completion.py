@@ -10,7 +10,6 @@ SHELLS = ("bash", "zsh", "tcsh")
 
 def describe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("shell", choices=SHELLS)
-    parser.epilog = 'In ~/.bashrc: eval "$(holdfast completion bash)"'
     parser.set_defaults(command=completion)
 
 

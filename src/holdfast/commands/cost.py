@@ -16,6 +16,7 @@ from holdfast.measure.ledger import Ledger
 from holdfast.nets import Encoder
 from holdfast.report.tables import costs
 from holdfast.report.terminal import terminal
+from holdfast.reproduction.estimate import seconds as estimated_seconds
 from holdfast.runs.grid import grid
 from holdfast.runs.plan import plan
 from holdfast.runs.spec import CHOICES, RunSpec
@@ -76,7 +77,9 @@ def describe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--data", metavar="DIR", help="where datasets lie (default $HOLDFAST_DATA, or the user's cache)"
     )
-    parser.add_argument("--json", action="store_true", help="as JSON: multiply-adds by what they are for, mean bytes")
+    parser.add_argument(
+        "--json", action="store_true", help="as JSON: multiply-adds by what they are for, mean bytes, seconds"
+    )
     parser.set_defaults(command=cost, seeds=1)
 
 
@@ -87,17 +90,18 @@ def cost(options: argparse.Namespace) -> int:
     sizes = {spec: len(plan(spec, source(spec.stream, root)).stream()) for spec in specs}
     console = terminal(stderr=options.json)
     columns = TextColumn("{task.description}", markup=False), *Progress.get_default_columns()[1:]
-    ledgers = {}
+    ledgers, seconds = {}, {}
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         for spec, total in sizes.items():
             bar = progress.add_task(spec.title, total=total)
             ledgers[spec.title] = estimate(spec, root, lambda bar=bar: progress.advance(bar))  # type: ignore[misc]
+            seconds[spec.title] = estimated_seconds(plan(spec, source(spec.stream, root)))
     if options.json:
         found = {
-            title: {**ledger.macs, "total": ledger.train_macs, "bytes": ledger.mean_bytes}
+            title: {**ledger.macs, "total": ledger.train_macs, "bytes": ledger.mean_bytes, "seconds": seconds[title]}
             for title, ledger in ledgers.items()
         }
         print(json.dumps(found, indent=2))
     else:
-        console.print(costs(specs[0], ledgers))
+        console.print(costs(specs[0], ledgers, seconds))
     return 0

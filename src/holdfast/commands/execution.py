@@ -26,14 +26,19 @@ def execution(options: argparse.Namespace) -> Execution:
 
 def carry_out(specs: Sequence[RunSpec], options: argparse.Namespace) -> int:
     console, how = terminal_for(options), execution(options)
-    plans = do_missing(specs, how, console)
+    plans = do_missing(specs, how, progress_for(options))
     _show_results(console, plans, how, by_class=options.by_class)
     return say_what_is_missing(plans)
 
 
 def terminal_for(options: argparse.Namespace) -> Console:
-    """Where stdout is to hold the records, nothing else goes there."""
+    """For results. Where stdout is to hold the records, nothing else goes there."""
     return terminal(stderr=files.is_stdout(options.json))
+
+
+def progress_for(options: argparse.Namespace) -> Console:
+    """For what is under way."""
+    return terminal(stderr=True, quiet=options.quiet)
 
 
 def _show_results(console: Console, plans: Sweep, how: Execution, *, by_class: bool | None) -> None:

@@ -11,6 +11,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 import holdfast
+from holdfast.commands.explained import explain
 from holdfast.errors import HoldfastError
 
 EPILOG = """examples:
@@ -69,6 +70,7 @@ class CommandParser(Parser):
     def learn(self) -> None:
         if self._module:
             import_module(self._module).describe(self)
+            explain(self)
             self._module = ""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:

@@ -72,6 +72,7 @@ def add_execution(command: argparse.ArgumentParser) -> None:
     add("--snapshot-every", type=float, default=60, metavar="SECONDS", help="a stopped run goes on from there (60)")
     add("--keep-learners", action="store_true", help="keep what was trained, for holdfast runs save")
     add("--json", type=Path, metavar="FILE", help="also write all records of this command into one file; - is stdout")
+    add("--quiet", action="store_true", help="show the results alone; without it, stderr says what is under way")
     add("--log", action="append", default=[], metavar="LOGGER", help="also to tensorboard, mlflow or wandb; repeatable")
     add("--backend", choices=("local", "ray"), default="local", help="processes on this machine, or a Ray cluster")
     add("--address", metavar="auto|HOST:PORT", help="of the Ray cluster (default: one of its own on this machine)")

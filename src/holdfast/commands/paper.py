@@ -6,7 +6,7 @@ from dataclasses import fields
 
 from rich.console import Console
 
-from holdfast.commands.execution import execution, say_what_is_missing, terminal_for
+from holdfast.commands.execution import execution, progress_for, say_what_is_missing, terminal_for
 from holdfast.commands.options import add_execution
 from holdfast.commands.standing import carry_out_plan, show_claims, show_coverage
 from holdfast.errors import InputError, UnknownName
@@ -50,7 +50,7 @@ def paper(options: argparse.Namespace) -> int:
         of.store.open()
         console.print(estimate(Sweep(of.runs, of.store, how.root), options.jobs))
         return 0
-    results = reproduce(of, how, console)
+    results = reproduce(of, how, progress_for(options))
     for name in results.names:
         paths = results.write(name, options.out / "paper")
         if isinstance(ARTIFACTS[name], PaperFigure):

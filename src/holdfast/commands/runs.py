@@ -96,10 +96,13 @@ def _ordered(rows: list[Record], by: str | None, limit: int | None) -> list[Reco
 
 def show(options: argparse.Namespace) -> int:
     record = opened(options).record(options.id)
-    evaluations = record.pop("evaluations")
+    evaluations, *_ = [record.pop(name, None) for name in ("evaluations", "confusion", "mistakes")]
     json.dump(record, sys.stdout, indent=2)
     print(flush=True)
-    print(f"{len(evaluations)} evaluations; holdfast runs export --evaluations has them", file=sys.stderr)
+    print(
+        f"{len(evaluations)} evaluations; holdfast runs export --evaluations has them, --json also answers",
+        file=sys.stderr,
+    )
     return 0
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from holdfast import datasets
-from holdfast.commands.execution import execution, say_what_is_missing, terminal_for
+from holdfast.commands.execution import execution, progress_for, say_what_is_missing, terminal_for
 from holdfast.commands.runs import opened
 from holdfast.datasets.get import data_root
 from holdfast.errors import InputError
@@ -66,7 +66,7 @@ def carry_out_plan(options: argparse.Namespace, names: Sequence[str]) -> int:
         for each in wanted:
             each.begun = estimates.plan(each.spec).run_id in saved
     console = terminal_for(options)
-    with console.status("estimating how long runs take"):
+    with progress_for(options).status("estimating how long runs take"):
         chosen = budget.choose(wanted, options.plan, estimates.seconds)
     if wanted and not chosen:
         cheapest = min(estimates.seconds(each.spec) for each in wanted)
@@ -75,7 +75,7 @@ def carry_out_plan(options: argparse.Namespace, names: Sequence[str]) -> int:
     _say(options, there, absent)
     if options.estimate or not chosen:
         return 0
-    plans = do_missing([each.wanted.spec for each in chosen], execution(options), console)
+    plans = do_missing([each.wanted.spec for each in chosen], execution(options), progress_for(options))
     _say(options, _in_store(options, store))
     return say_what_is_missing(plans)
 

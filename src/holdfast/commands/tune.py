@@ -15,7 +15,7 @@ from rich.table import Table
 
 import holdfast
 from holdfast.commands import tune_stream
-from holdfast.commands.execution import execution, say_what_is_missing, terminal_for
+from holdfast.commands.execution import execution, progress_for, say_what_is_missing, terminal_for
 from holdfast.commands.options import add_choices, add_execution
 from holdfast.errors import InputError, UnknownName
 from holdfast.laboratory.execution import do_missing
@@ -138,7 +138,7 @@ def tune(options: argparse.Namespace) -> int:
     check_number(sum(len(search.combinations()) * len(search.settings) * search.seeds for search in to_do))
     runs = [run for search in to_do for run in search.runs()]
     console = terminal_for(options)
-    plans = do_missing(sorted(runs, key=lambda run: run.seed), execution(options), console)
+    plans = do_missing(sorted(runs, key=lambda run: run.seed), execution(options), progress_for(options))
     choices = []
     for search in to_do:
         tried = _tried(search, plans)

@@ -8,7 +8,7 @@ from rich import box
 from rich.table import Table
 
 from holdfast import methods
-from holdfast.commands.execution import execution, say_what_is_missing, terminal_for
+from holdfast.commands.execution import execution, progress_for, say_what_is_missing, terminal_for
 from holdfast.errors import InputError
 from holdfast.laboratory.execution import do_missing
 from holdfast.report.groups import by_title
@@ -45,7 +45,7 @@ def tune(options: argparse.Namespace) -> int:
         **common,
     )
     console = terminal_for(options)
-    plans = do_missing(specs, execution(options), console)
+    plans = do_missing(specs, execution(options), progress_for(options))
     rows = plans.rows()
     console.print(_table(options.stream, rows, rates))
     console.print(f"final accuracy in per cent on {HOLDOUT} % of the training samples; the test set was not used")

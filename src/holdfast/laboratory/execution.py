@@ -97,9 +97,9 @@ def do_missing(specs: Sequence[RunSpec], how: Execution, console: Console, given
     )
     for stream, source in plans.sources.items():
         for note in source.dataset.notes:
-            console.print(f"{stream}: {note}", highlight=False)
+            console.print(f"{stream}: {note}", highlight=False, soft_wrap=True)
     for line in plans.warnings:
-        console.print(line, highlight=False)
+        console.print(line, highlight=False, soft_wrap=True)
     loggers = Loggers(how.log, Path(how.out), plans.ids)
     backend = _backend(how, plans, given)
     store.open()

@@ -129,7 +129,7 @@ def _list(given: Any) -> Any:
 
 
 def _console(progress: bool) -> Console:
-    return terminal(quiet=not progress)
+    return terminal(stderr=True, quiet=not progress)
 
 
 def _signature(function: Callable[..., Any]) -> inspect.Signature:

@@ -160,7 +160,7 @@ def paper(
         names=chosen, seeds=seeds, only=[only] if only else [], quick=quick, picks=picks, tuned=tuned, render=render
     )
     execution = Execution(**how)
-    results = reproduce(needed(asked, execution), execution, terminal(quiet=not progress))
+    results = reproduce(needed(asked, execution), execution, terminal(stderr=True, quiet=not progress))
     if results.sweep is not None and results.sweep.stopped:
         raise KeyboardInterrupt
     return results

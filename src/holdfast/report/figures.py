@@ -44,7 +44,7 @@ COLOURS = {
     "iid-offline": "#0b3d20",
 }
 OTHER_COLOURS = ["#c2185b", "#00695c", "#ff7043", "#3949ab", "#9e7b00", "#455a64"]
-IN_HEADLINE = ("stream=", "memory=", "codec=")
+IN_HEADLINE = ("stream=", "memory=", "codec=", "net=")
 STYLES = ["-", "--", ":", "-."]
 Array = NDArray[np.floating[Any]]
 Measure = Callable[[Evaluation, metrics.Tasks], float | None]

@@ -8,6 +8,7 @@ from holdfast.runs.store import Record
 
 OF_METHOD = [name for name in SETTING if name in BY_METHOD]
 USUAL = "by method"
+UNKNOWN_NET = "default"
 Key = TypeVar("Key", bound=Hashable)
 
 
@@ -42,10 +43,11 @@ def by_setting(records: Sequence[Record]) -> dict[tuple[str, ...], list[Record]]
 
 def of_methods(group: Sequence[Record]) -> str:
     """What the methods of a setting have each of their own, in words; empty if they share it all."""
-    own = [name for name in OF_METHOD if len({record.get(name) for record in group}) > 1]
+    had = {title: {**of_title[0], "net": net_of(of_title[0])} for title, of_title in by_title(group).items()}
+    own = [name for name in (*OF_METHOD, "net") if len({record.get(name) for record in had.values()}) > 1]
     if not own:
         return ""
-    values = {title: tuple(of_title[0].get(name) for name in own) for title, of_title in by_title(group).items()}
+    values = {title: tuple(record.get(name) for name in own) for title, record in had.items()}
     alike: dict[tuple[Any, ...], list[str]] = {}
     for title, chosen in values.items():
         alike.setdefault(chosen, []).append(title)
@@ -54,6 +56,11 @@ def of_methods(group: Sequence[Record]) -> str:
         for chosen, titles in alike.items()
     )
     return "; ".join(said)
+
+
+def net_of(record: Record) -> str:
+    """Chosen, or what suits; older records do not tell what that was."""
+    return str(record.get("net") or (record.get("usual") or {}).get("net") or UNKNOWN_NET)
 
 
 def _of_stream(record: Record) -> tuple[Any, ...]:

@@ -10,6 +10,7 @@ import holdfast
 from holdfast import methods
 from holdfast.errors import HoldfastError
 from holdfast.report.figures import COLOURS, OTHER_COLOURS
+from holdfast.report.groups import net_of
 from holdfast.report.settings import chart, curves
 from holdfast.runs.spec import CHOICES
 from holdfast.runs.store import Record
@@ -29,7 +30,7 @@ def render(content: Mapping[str, Any], name: str) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["drawing"] = drawing
+    environment.filters |= {"drawing": drawing, "net": net_of}
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     parts = {part: (FOLDER / f"page.{part}").read_text(encoding="utf-8") for part in ("css", "js")}
     about = {"name": name, "version": holdfast.__version__}

@@ -9,7 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from holdfast.report import classes
-from holdfast.report.groups import by_setting, by_title, of_methods
+from holdfast.report.groups import UNKNOWN_NET, by_setting, by_title, net_of, of_methods
+from holdfast.report.live import clock
 from holdfast.report.statistics import mean_and_error, show
 from holdfast.runs.baselines import Baselines, Setting, setting_of
 from holdfast.runs.spec import RunSpec
@@ -31,8 +32,9 @@ def headline(records: Sequence[Record]) -> str:
     seeds = len({record["seed"] for record in records})
     codecs = {record.get("codec") for record in records}
     memory = memory_of(records[0]["memory"], codecs.pop() if len(codecs) == 1 else None)
-    stream = records[0]["stream"]
-    return f"{stream}, {memory}, {seeds} seed{'s' * (seeds > 1)}"
+    nets = {net_of(record) for record in records}
+    net = nets if len(nets) == 1 and nets != {UNKNOWN_NET} else []
+    return ", ".join([records[0]["stream"], memory, *net, f"{seeds} seed{'s' * (seeds > 1)}"])
 
 
 def memory_of(memory: int | str, codec: str | None) -> str:
@@ -144,8 +146,7 @@ def listing(records: Sequence[Record]) -> str:
             ("failed", "", "") if failed else (show([record["acc"]]), show([record["aaa"]]), f"{record['seconds']:.0f}")
         )
         memory = " ".join(str(record[name]) for name in ("memory", "codec") if record.get(name) is not None)
-        net = record.get("net") or "default"
-        what = record["id"][:8], record["title"], record["stream"], net, memory, record["seed"], record["lr"]
+        what = record["id"][:8], record["title"], record["stream"], net_of(record), memory, record["seed"], record["lr"]
         rows.append((*map(str, what), *figures, record["finished"]))
     cells = [[_printable(text) for text in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
@@ -164,22 +165,23 @@ def _printable(text: str) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else "�" for c in text)
 
 
-def costs(spec: RunSpec, ledgers: Mapping[str, "Ledger"]) -> Table:
-    """What runs would compute, by what it is for."""
+def costs(spec: RunSpec, ledgers: Mapping[str, "Ledger"], seconds: Mapping[str, float]) -> Table:
+    """What runs would compute, by what it is for, and how long one of them would take here."""
     table = Table(
         title=f"{spec.stream}, {memory_of(spec.memory, spec.codec)}, a query every {spec.eval_every} updates",
-        caption="multiply-adds; retrieval: forwards that choose or teach; query: getting ready to answer"
-        + ("; †: is told the task" if any("†" in title for title in ledgers) else ""),
+        caption="multiply-adds; retrieval: forwards that choose or teach; query: getting ready to answer; "
+        "time: of one run here, about" + ("; †: is told the task" if any("†" in title for title in ledgers) else ""),
         box=box.SIMPLE_HEAD,
         pad_edge=False,
     )
     table.add_column("method", overflow="fold", min_width=12)
     accounts = ("forward", "backward", "retrieval", "query")
-    for column in (*accounts, "total", "MB"):
+    for column in (*accounts, "total", "MB", "time"):
         table.add_column(column, justify="right", no_wrap=True)
     for title, ledger in ledgers.items():
         parts = [figure_of_macs(ledger.macs[account]) for account in accounts]
-        table.add_row(title, *parts, figure_of_macs(ledger.train_macs), f"{ledger.mean_bytes / 1e6:.2f}")
+        size = f"{ledger.mean_bytes / 1e6:.2f}"
+        table.add_row(title, *parts, figure_of_macs(ledger.train_macs), size, clock(seconds[title]))
     return table
 
 

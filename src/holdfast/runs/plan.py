@@ -125,7 +125,8 @@ def plan(spec: RunSpec, source: Source, nets: Nets = MappingProxyType({})) -> Pl
     if method.needs_task_ids and not source.has_tasks:
         raise InputError(f"{spec.method} is told the task, but {spec.stream} has no tasks; give it a stream that has")
     shape = source.dataset.sample_shape
-    net = spec.net or (usual_net(source) if method.learns_by_gradient else "raw")
+    its_net = usual_net(source) if method.learns_by_gradient else "raw"
+    net = spec.net or its_net
     if not pretrained.is_pretrained(net):
         if net not in {**NETS, **nets}:
             raise UnknownName("net", net, [*NETS, *nets, pretrained.FORMS])
@@ -135,7 +136,7 @@ def plan(spec: RunSpec, source: Source, nets: Nets = MappingProxyType({})) -> Pl
         said = "--augment" if spec.augment else f"--codec {spec.codec}"
         raise InputError(f"{said} is for images, and the memory holds features of {net}; frozen=false keeps images")
     start = methods.make(*methods.parse(spec.start)) if spec.start else method
-    usual = _usual(source, method, start, net)
+    usual = {**_usual(source, method, start, net), "net": its_net}
     spec = dataclasses.replace(spec, undecided=frozenset(), **{name: usual[name] for name in spec.undecided})
     for each in (start, method):
         check_learns(each, spec.updates_per_batch, spec.standardise)
