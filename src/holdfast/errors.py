@@ -55,7 +55,8 @@ class UnknownName(InputError):
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         known = list(known)
-        near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+        lower = {each.lower(): each for each in known}
+        near = [lower[each] for each in difflib.get_close_matches(name.lower(), lower, n=1, cutoff=0.5)]
         hint = f"did you mean {near[0]!r}? " if near else ""
         more = f" and {len(known) - MOST_NAMES} more" if len(known) > MOST_NAMES else ""
         super().__init__(f"unknown {kind} {name!r}: {hint}there are {', '.join(known[:MOST_NAMES])}{more}")

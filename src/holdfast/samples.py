@@ -66,7 +66,7 @@ def as_tensor(
     else:
         raise BatchError("x has features; they are for learners with a frozen pretrained encoder")
     if samples.ndim < 2:
-        raise BatchError(f"x has shape {tuple(samples.shape)}; it must be (samples, ...)")
+        raise BatchError(f"x has shape {tuple(samples.shape)}; it must be (samples, ...); one sample alone is x[None]")
     if samples.is_floating_point():
         samples = samples.float()
         if clip is not None and _is_finite(x):

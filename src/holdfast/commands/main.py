@@ -1,6 +1,7 @@
 """The `holdfast` command. A command's module is loaded when the command is chosen, so that help answers at once."""
 
 import argparse
+import difflib
 import errno
 import os
 import signal
@@ -75,7 +76,13 @@ class CommandParser(Parser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         self.learn()
-        return super().parse_known_args(args, namespace)
+        found, unknown = super().parse_known_args(args, namespace)
+        for option in (each for each in unknown if each.startswith("--")):
+            known = [name for name in self._option_string_actions if name.startswith("--")]
+            near = difflib.get_close_matches(option.partition("=")[0], known, n=1)
+            hint = f": did you mean {near[0]}?" if near else f"; {self.prog} --help lists all"
+            self.error(f"unknown option {option}{hint}")
+        return found, unknown
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -7,6 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from holdfast.commands.options import folder
 from holdfast.commands.runs import opened
 from holdfast.errors import InputError, UnknownName
 from holdfast.report.page import details, render
@@ -22,7 +23,8 @@ RECORDS_AT_HAND = 128  # whole records are large: many evaluations, each with co
 
 
 def describe(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("out", type=Path, metavar="DIR", help="the --out of runs, where report.html will be")
+    where = "the --out of runs, where report.html will be (default holdfast-runs)"
+    parser.add_argument("out", type=folder, nargs="?", default=Path("holdfast-runs"), metavar="DIR", help=where)
     parser.set_defaults(command=report)
 
 

@@ -157,7 +157,10 @@ def _pairs(data: Iterable[Any], x: str | None, y: str | None) -> Iterator[tuple[
             names = names or _names(data, "")
         else:
             what = type(item).__name__
-            raise InputError(f"a dataset gives mappings, or pairs of a sample and its label, not a {what}")
+            raise InputError(
+                f"a dataset gives mappings, or pairs of a sample and its label, not a {what}; "
+                "holdfast.from_arrays makes a dataset of arrays"
+            )
         plain = label.item() if hasattr(label, "item") else label
         yield sample, names[plain] if names and isinstance(plain, int) and 0 <= plain < len(names) else plain
 

@@ -45,7 +45,10 @@ class Execution:
     precision: str | None = None  # of evaluation
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "out", Path(self.out))
+        out = Path(self.out)
+        object.__setattr__(self, "out", out)
+        if out.exists() and not out.is_dir():
+            raise InputError(f"--out {out}: give a folder; that is a file")
         if self.jobs is not None and self.jobs < 1:
             raise InputError(f"--jobs must be 1 or more, not {self.jobs}")
         if not 0 < self.snapshot_every < float("inf"):

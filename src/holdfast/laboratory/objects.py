@@ -5,6 +5,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from torch import nn
@@ -61,6 +62,8 @@ def _is(kind: type, value: object) -> bool:
 
 
 def _stream(value: Any, sources: dict[str, Source]) -> Any:
+    if isinstance(value, Path):
+        raise InputError(f"stream must be text: {'arrays' if value.suffix == '.npz' else 'folder'}:{value}")
     value = from_dataset(value) if not isinstance(value, Dataset | Source) and is_dataset(value) else value
     source = ordered(value) if isinstance(value, Dataset) else value
     if not isinstance(source, Source):

@@ -138,9 +138,11 @@ def _as_list(y: object) -> list[Hashable]:
     if isinstance(y, torch.Tensor) and not is_dense(y):
         raise LabelError("y is a sparse, nested or meta tensor; it must be a dense one")
     if isinstance(y, str | bytes | Set | Mapping) or not isinstance(y, Iterable):
-        raise LabelError(f"y must be a sequence of labels, not {type(y).__name__}")
+        alone = "; the label of one sample is [label]" if isinstance(y, Hashable) and y is not None else ""
+        raise LabelError(f"y must be a sequence of labels, not {type(y).__name__}{alone}")
     if len(shape := tuple(getattr(y, "shape", (0,)))) != 1:
-        raise LabelError(f"y has shape {shape}; it must be one label per sample, (n,): of a table, give the column")
+        instead = "of a table give the column, of one-hot rows y.argmax(1)"
+        raise LabelError(f"y has shape {shape}; it must be one label per sample, (n,): {instead}")
     if is_masked(y):
         raise LabelError("y has masked values; leave their samples out")
     has_dates = isinstance(y, np.ndarray) and y.dtype.kind in "mM"  # of which `tolist` may make integers

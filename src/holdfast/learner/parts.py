@@ -40,7 +40,8 @@ def check_parts(encoder: object, method: object, augment: object, *, optional: b
     if isinstance(method, Method) and method.head not in HEADS:
         raise UnknownName("head", method.head, HEADS)
     if augment is not None and augment != "usual" and not callable(augment):
-        raise InputError(f"augment must be a function of a batch and a generator, not {_described(augment)}")
+        what = "a function of a batch and a generator, such as holdfast.augment_images"
+        raise InputError(f"augment must be {what}, not {_described(augment)}")
 
 
 def augment_of(
@@ -117,6 +118,8 @@ def optimizer_of(
 def _instead(given: object) -> str:
     if isinstance(given, type) and issubclass(given, Method):
         return f": write {given.__name__}()"
+    if isinstance(given, type) and issubclass(given, nn.Module):
+        return f": write {given.__name__}(...)"
     if isinstance(given, Method):
         return ": the encoder comes first, then the method"
     if any(given is make for make in NETS.values()):

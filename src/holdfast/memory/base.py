@@ -57,6 +57,8 @@ class Memory(ABC):
                 raise InputError(f"memory: {why}; for 10 of them, {capacity} is memory={10 * number}, samples in all")
             nbytes = bytes_of("memory: the budget", capacity)
             capacity = None
+        if isinstance(capacity, type):
+            raise InputError(f"memory: give a number of samples or {capacity.__name__}(number), not its class")
         self._asked = None if capacity is None else whole("memory: the capacity", capacity)
         self.byte_budget = None if nbytes is None else whole("memory: nbytes", nbytes)
         self._asked_codec, self._or_raw = codecs.find(codec), or_raw

@@ -91,6 +91,8 @@ def find(name: str) -> type[Method]:
     if is_of_program(name):
         return find_loaded(name)
     if name not in METHODS:
+        if "," in name and all(each.strip() in METHODS for each in name.split(",")):
+            raise InputError(f"{name!r} are several methods: give each of them by itself")
         raise UnknownName("method", name, METHODS)
     return METHODS[name]
 

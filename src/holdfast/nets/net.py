@@ -53,7 +53,9 @@ def slim_resnet18(shape: tuple[int, ...] = (3, 32, 32), seed: int = 0, width: in
     """
     shape, seed, width = _plain(shape, seed, width)
     if len(shape) != 3 or min(shape[1:]) < 32:
-        raise InputError(f"slim_resnet18 takes images of 32×32 or more, not samples of shape {shape}")
+        raise InputError(
+            f"slim_resnet18 takes images of 32×32 or more, not samples of shape {shape}{_channels_first(shape)}"
+        )
     widths = [width, width, 2 * width, 4 * width, 8 * width]
     with torch_seeded(seed, "net"):
         stages = [
@@ -82,7 +84,7 @@ def small_cnn(shape: tuple[int, ...] = (1, 28, 28), seed: int = 0, width: int = 
     """
     shape, seed, width = _plain(shape, seed, width)
     if len(shape) != 3 or min(shape[1:]) < 8:
-        raise InputError(f"small_cnn takes images of 8×8 or more, not samples of shape {shape}")
+        raise InputError(f"small_cnn takes images of 8×8 or more, not samples of shape {shape}{_channels_first(shape)}")
     with torch_seeded(seed, "net"):
         layers: list[nn.Module] = []
         for width_in, width_out in ((shape[0], width), (width, 2 * width), (2 * width, 2 * width)):
@@ -152,6 +154,15 @@ def as_shape(shape: object) -> tuple[int, ...]:
     if isinstance(shape, str) or not isinstance(shape, Iterable):
         raise InputError(f"shape must be that of one sample, as in (8,) or (3, 32, 32), not {shape!r}")
     return tuple(whole("every number in shape", size, Range(least=1)) for size in shape)
+
+
+def _channels_first(shape: tuple[int, ...]) -> str:
+    """What would be the shape of an image, if this is another way to write one."""
+    if len(shape) == 2:
+        return f"; grey images are {(1, *shape)}"
+    if len(shape) == 3 and shape[2] in (1, 3) and shape[0] > 3:
+        return f"; channels come first: {(shape[2], *shape[:2])}"
+    return ""
 
 
 def _plain(shape: object, seed: object, width: object) -> tuple[tuple[int, ...], int, int]:

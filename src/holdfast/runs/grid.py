@@ -79,7 +79,8 @@ def _plain(choices: dict[str, Any]) -> dict[str, Any]:
 
 def _first(seeds: object) -> list[int]:
     if type(seeds) is not int or seeds < 1:
-        raise InputError(f"--seeds must be 1 or more, not {reprlib.repr(seeds)}")
+        which = "; seed says which" if isinstance(seeds, list | tuple | range) else ""
+        raise InputError(f"--seeds must be 1 or more, not {reprlib.repr(seeds)}{which}")
     check_number(seeds)
     return list(range(seeds))
 

@@ -41,6 +41,8 @@ def content_of(path: Path) -> bytes:
         raise CheckpointError(f"{path} is not a checkpoint or is damaged: {error}") from error
     except FileNotFoundError:
         raise CheckpointError(f"there is no checkpoint {path}") from None
+    except IsADirectoryError:
+        raise CheckpointError(f"{path} is a folder: holdfast.open opens a learner that lives in one") from None
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read: {error}") from error
 

@@ -35,13 +35,20 @@ def parse(text: str) -> StreamName:
             raise InputError(f"stream {text!r}: say where, as in {kind}:PATH")
         path = Path(rest.pop(0)).expanduser()
     elif kind not in TASKS:
-        raise UnknownName("stream", kind, STREAMS)
+        raise _unknown(kind)
     if len(rest) > 1:
         raise InputError(f"stream {text!r}: options go after one colon, as in {kind}:tasks=5,order=iid")
     options = dict(_option(text, item) for item in rest[0].split(",")) if rest else {}
     if "size" in options and kind != "folder":
         raise InputError(f"stream {text!r}: size is an option of folder streams only")
     return StreamName(kind, path, options)
+
+
+def _unknown(name: str) -> InputError:
+    there = Path(name).expanduser()
+    if there.is_dir() or (there.suffix == ".npz" and there.is_file()):
+        return InputError(f"unknown stream {name!r}: did you mean {'folder' if there.is_dir() else 'arrays'}:{name}?")
+    return UnknownName("stream", name, STREAMS)
 
 
 @dataclass(frozen=True)
@@ -111,6 +118,8 @@ def ordered(dataset: Dataset, **options: str | float) -> Source:
         >>> ordered(from_arrays(x, y, x, y), tasks=2).options
         {'order': 'split', 'batch': 10, 'tasks': 2}
     """
+    if not isinstance(dataset, Dataset):
+        raise InputError(f"dataset must be a Dataset, as holdfast.from_arrays makes one, not {type(dataset).__name__}")
     given = dict(_option(dataset.name, f"{key}={value}") for key, value in options.items())
     if "size" in given:
         raise InputError("size is an option of folders; the samples of a dataset have their size")
