@@ -10,7 +10,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from holdfast.commands.main import main, parser
 from tests.pages import DOCS, ROOT, Block, blocks, broken_links
@@ -63,9 +65,31 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+ENCODER = """
+from torch import nn
+import holdfast
+
+
+def encoder():
+    return holdfast.pretrained(nn.Sequential(nn.AvgPool2d(56), nn.Flatten()), size=224)
+"""
+
+
 @pytest.mark.slow
-def test_own_data() -> None:
-    (_, printed, _), names = executed("own-data.md")
+def test_own_data(folder: Path) -> None:
+    colours = {"Lime": (90, 200, 40), "Pear": (200, 190, 60), "Plum": (110, 30, 110), "Tomato": (220, 40, 30)}
+    rng = np.random.default_rng(0)
+    for part, number in (("Training", 5), ("Test", 2)):
+        for name, colour in colours.items():
+            kind = folder / "fruits" / part / name
+            kind.mkdir(parents=True)
+            for place in range(number):
+                photo = np.clip(rng.normal(colour, 20, (30, 40, 3)), 0, 255).astype(np.uint8)
+                Image.fromarray(photo).save(kind / f"{place}.jpg")
+    (folder / "lite0.py").write_text(ENCODER)
+    (table, _, exported, _, _, printed, _), names = executed("own-data.md")
+    assert "slda" in table and "training on Training, testing on Test" in table
+    assert "fruits.onnx answers as fruits.learner" in exported
     assert names["found"].threshold > 0 and len(printed.splitlines()) == 2 + len(names["found"].trade_off)
 
 

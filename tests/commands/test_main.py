@@ -159,6 +159,10 @@ def test_a_trained_learner_is_kept_and_saved(own: list[str], capsys: pytest.Capt
     assert main([*own, "--seeds", "1", "--method", "er", "--keep-learners", "--memory", "4"]) == 0
     (row,) = Store(Path("out/runs.sqlite")).rows()
     assert main(["runs", "save", row["id"][:6], "learner.safetensors", "--out", "out"]) == 0
+    assert main(["runs", "save", "method=er,seed=0", "again.safetensors", "--out", "out"]) == 0
+    assert Path("again.safetensors").read_bytes() == Path("learner.safetensors").read_bytes()
+    assert main(["runs", "save", "seed=1", "none.safetensors", "--out", "out"]) == 2
+    assert "0 runs have seed=1" in capsys.readouterr().err
     learner = Learner.load("learner.safetensors")
     assert learner.step == row["updates"]
     assert all(isinstance(label, str) for label in learner.classes)
@@ -169,6 +173,8 @@ def test_a_trained_learner_is_kept_and_saved(own: list[str], capsys: pytest.Capt
     other = next(row for row in Store(Path("out/runs.sqlite")).rows() if row["method"] == "er-ace")
     assert main(["runs", "save", other["id"], "other.safetensors", "--out", "out"]) == 2
     assert "--keep-learners" in capsys.readouterr().err
+    assert main(["runs", "show", "seed=0", "--out", "out"]) == 2
+    assert f"2 runs have seed=0: {row['id'][:8]}, {other['id'][:8]}" in capsys.readouterr().err
     assert not Path("other.safetensors").exists()
 
 

@@ -40,7 +40,8 @@ def describe(parser: argparse.ArgumentParser) -> None:
     listed.add_argument("--limit", type=int, metavar="N", help="only the first N")
     listed.add_argument("--json", action="store_true", help="as JSON, without evaluations")
     for action in (shown, saved):
-        action.add_argument("id", help="a run's id, or the beginning of it")
+        one = "a run's id, or the beginning of it, or what only it has: method=er-ace,seed=0"
+        action.add_argument("id", help=one)
     saved.add_argument("file", type=Path, metavar="FILE", help="- is stdout")
     removed.add_argument("ids", nargs="+", metavar="id", help="a run's id, or the beginning of it")
     exported.add_argument("--csv", type=Path, metavar="FILE", help="- is stdout, as for the others")
@@ -95,7 +96,8 @@ def _ordered(rows: list[Record], by: str | None, limit: int | None) -> list[Reco
 
 
 def show(options: argparse.Namespace) -> int:
-    record = opened(options).record(options.id)
+    store = opened(options)
+    record = store.record(_one(store, options.id))
     evaluations, *_ = [record.pop(name, None) for name in ("evaluations", "confusion", "mistakes")]
     json.dump(record, sys.stdout, indent=2)
     print(flush=True)
@@ -109,10 +111,21 @@ def show(options: argparse.Namespace) -> int:
 def save(options: argparse.Namespace) -> int:
     store = opened(options)
     try:
-        files.output(options.file, store.artifact(options.id, "learner"))
+        files.output(options.file, store.artifact(_one(store, options.id), "learner"))
     except UnknownName as error:
         raise InputError(f"{error}; holdfast run --keep-learners --fresh keeps it") from error
     return 0
+
+
+def _one(store: Store, asked: str) -> str:
+    """An id, also of the one run that has these values of fields."""
+    if "=" not in asked:
+        return asked
+    found = [str(row["id"]) for row in store.rows(where([asked]))]
+    if len(found) != 1:
+        some = f": {', '.join(run[:8] for run in found[:5])}{', ...' if len(found) > 5 else ''}" if found else ""
+        raise InputError(f"{len(found)} runs have {asked}{some}; say which one, as method=er-ace,seed=0")
+    return found[0]
 
 
 def remove(options: argparse.Namespace) -> int:

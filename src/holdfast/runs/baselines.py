@@ -52,7 +52,7 @@ class Baselines:
         if net is not None and is_pretrained(net):
             return "try --method slda, which needs few samples"
         if len(self.sample_shape) == 3:
-            few = record["updates"] < FEW_UPDATES and net in (None, "slim-resnet18")
+            few = record["updates"] < FEW_UPDATES and (net or default_net(self.sample_shape)) == "slim-resnet18"
             smaller = ", or --net small-cnn, which needs fewer updates" if few else ""
             return f"try a pretrained encoder, as --net timm:resnet18 --method slda{smaller}"
         if self.unscaled:
