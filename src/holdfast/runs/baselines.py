@@ -13,6 +13,7 @@ from holdfast.arguments import bytes_of
 from holdfast.measure import metrics
 from holdfast.measure.evaluate import Evaluation
 from holdfast.memory import raw_bytes
+from holdfast.nets import default_net
 from holdfast.nets.pretrained import is_pretrained
 from holdfast.runs.spec import RunSpec
 from holdfast.runs.store import Record
