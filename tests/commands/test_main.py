@@ -424,7 +424,7 @@ def test_results_are_on_stdout_and_what_is_under_way_on_stderr(
     assert main([*own, "--seeds", "1", "--method", "ncm", "--jobs", "1"]) == 0
     shown, noted = capsys.readouterr()
     assert "ncm seed 0: Acc" in noted and "ncm seed 0: Acc" not in shown
-    assert "(majority class)" in shown and "majority" not in noted
+    assert "(majority)" in shown and "majority" not in noted
     assert main([*own, "--seeds", "1", "--method", "ncm", "--jobs", "1", "--fresh", "--quiet"]) == 0
     shown, noted = capsys.readouterr()
-    assert "(majority class)" in shown and noted == ""
+    assert "(majority)" in shown and noted == ""

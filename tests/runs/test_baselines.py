@@ -1,6 +1,7 @@
 """What the simplest answers are worth stands beside every method, and one that is worse is marked."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,7 +9,9 @@ import pytest
 import holdfast
 from holdfast.commands.main import main
 from holdfast.datasets.base import Dataset, from_arrays
-from holdfast.runs.baselines import Baselines, baselines
+from holdfast.report.tables import summarised
+from holdfast.runs.baselines import Baselines, Setting, baselines
+from holdfast.runs.spec import RunSpec
 from holdfast.streams import Source
 
 OPTIONS: dict[str, str | int | float] = {"order": "split", "batch": 5, "tasks": 2}
@@ -53,7 +56,7 @@ def test_tables_have_them_and_what_is_below_is_marked(tmp_path: Path, capsys: py
     command = ["run", "--stream", f"arrays:{npz}", "--method", "fine-tuning", "--method", "slda", "--seeds", "1"]
     assert main([*command, "--memory", "20", "--out", str(tmp_path / "out")]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    for what in ("(majority class)", "(class means)", "(nearest neighbour)", "fine-tuning ↓", "↓ fine-tuning is worth"):
+    for what in ("(majority)", "(class means)", "(neighbour)", "fine-tuning ↓", "↓ fine-tuning is worth"):
         assert what in said
 
 
@@ -70,32 +73,45 @@ def test_results_in_python_have_them_and_compute_them_once(tmp_path: Path, monke
     )
     tables = [results.table(), results.where(memory=20).table()]
     assert "(class means)" in results._repr_html_() and "fine-tuning ↓" in results._repr_html_()
-    assert list(tables[1].columns[0].cells)[-1] == "(nearest neighbour)"
+    assert list(tables[1].columns[0].cells)[-1] == "(neighbour)"
     assert calls == [2, 20]
 
 
+PRETRAINED = "a pretrained encoder, as --net timm:resnet18 --method slda"
+
+
 @pytest.mark.parametrize(
-    ("shape", "unscaled", "net", "updates", "advice"),
+    ("shape", "record", "advice"),
     [
-        (
-            (3, 32, 32),
-            False,
-            None,
-            60,
-            "try a pretrained encoder, as --net timm:resnet18 --method slda, or --net small",
-        ),
-        ((3, 32, 32), False, "slim-resnet18", 5000, "try a pretrained encoder, as --net timm:resnet18 --method slda"),
-        ((3, 32, 32), False, "timm:resnet18", 60, "try --method slda"),
-        ((13,), True, None, 60, "--standardise would scale"),
-        ((13,), False, None, 60, "try --method slda or another --lr"),
+        ((3, 32, 32), {}, f"--updates 10, because 60 gradient steps are few, or {PRETRAINED}"),
+        ((3, 32, 32), {"updates_per_batch": 10}, f"{PRETRAINED}, or a larger --memory or another --lr"),
+        ((3, 32, 32), {"net": "slim-resnet18", "updates_per_batch": 10}, f"{PRETRAINED}, or --net small-cnn"),
+        ((3, 32, 32), {"net": "slim-resnet18", "updates": 5000}, f"{PRETRAINED}, or a larger --memory"),
+        ((3, 32, 32), {"net": "timm:resnet18"}, "--method slda, which needs few samples, or --updates 10"),
+        ((3, 32, 32), {"net": "timm:resnet18", "method": "slda"}, "another method, such as holdfast"),
+        ((3, 32, 32), {"method": "ncm", "usual": {"net": "raw"}}, f"{PRETRAINED}, or another method"),
+        ((13,), {"unscaled": True}, "--standardise, which scales the columns alike, or --updates 10"),
+        ((13,), {"unscaled": True, "standardise": True}, "--updates 10"),
+        ((13,), {"updates": 500}, "--updates 2, because 500 gradient steps are few, or --method slda"),
+        ((13,), {"updates": 5000}, "--method slda, which needs few samples, or a larger --memory"),
     ],
 )
-def test_advice_is_for_the_data_at_hand(
-    shape: tuple[int, ...], unscaled: bool, net: str | None, updates: int, advice: str
+def test_advice_is_for_the_data_and_the_run_at_hand(
+    shape: tuple[int, ...], record: dict[str, Any], advice: str
 ) -> None:
-    found = Baselines({}, shape, unscaled, asked=1, of=1).advice({"net": net, "updates": updates})
-    assert found.startswith(advice)
-    assert ("small-cnn" in found) == ("small" in advice)
+    unscaled = record.pop("unscaled", False)
+    usual = {"method": "er", "net": None, "updates": 60, "usual": {"net": "small-cnn"}}
+    found = Baselines({}, shape, unscaled, asked=1, of=1).advice({**usual, **record})
+    assert found.startswith(f"try {advice}")
+
+
+def test_methods_below_the_same_baseline_share_a_line() -> None:
+    record = {**RunSpec(stream="fashion", method="er", memory=20).as_json(), "title": "er", "updates": 500}
+    measured = dict.fromkeys(("acc", "aaa", "forgetting", "train_macs", "memory_bytes", "seconds"), 0.2)
+    records = [{**record, **measured, "method": name, "title": name} for name in ("er", "er-ace", "der")]
+    floors = {Setting("fashion", 20): Baselines({"class means": 0.5}, (1, 28, 28), False, 1, 1)}
+    (said,) = summarised(records, floors).notes
+    assert said.startswith("↓ er, er-ace and der are worth less than comparing raw samples with the mean of each class")
 
 
 def test_unscaled_columns_are_noticed() -> None:

@@ -39,9 +39,11 @@ def test_the_reason_is_said(tmp_path: Path) -> None:
     def said(**choices: object) -> list[str]:
         return warnings_of([plan(RunSpec(stream="mine", method="er", **choices), short)])  # type: ignore[arg-type]
 
-    assert said() == ["mine: --net small-cnn, because 10 updates are few for slim-resnet18"]
+    few = "mine: 10 gradient steps are few; --updates 10 takes as many on each batch"
+    assert said() == ["mine: --net small-cnn, because 10 updates are few for slim-resnet18", few]
     assert "10 updates are few for slim-resnet18 from scratch; --net small-cnn" in said(net="slim-resnet18")[0]
-    assert said(net="small-cnn") == []
+    assert said(net="small-cnn") == [few]
+    assert said(net="small-cnn", updates_per_batch=20) == []
 
 
 def test_unscaled_columns_are_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,6 +25,7 @@ IN_WORDS = {
     "class means": "comparing raw samples with the mean of each class",
     "nearest neighbour": "the nearest of as many raw samples as the memory holds",
 }
+SHORT = {"majority class": "majority", "nearest neighbour": "neighbour"}  # in a narrow column
 Floors = Mapping[Setting, Baselines]
 
 
@@ -58,7 +59,8 @@ def summarised(records: Sequence[Record], floors: Floors = MappingProxyType({}))
     settings = by_setting(records)
     spread = "mean ± standard error" if len({record["seed"] for record in records}) > 1 else "n = 1"
     told = "; †: is told the task" if any("†" in record["title"] for record in records) else ""
-    blocks, own, advice = dict[str, list[tuple[str, list[str]]]](), dict[str, None](), dict[str, None]()
+    blocks, own = dict[str, list[tuple[str, list[str]]]](), dict[str, None]()
+    below: dict[str, dict[str, None]] = {}  # titles by what is said of them
     for setting, group in settings.items():
         floor = floors.get(setting_of(group[0]))
         rows = blocks[", ".join(setting)] = []
@@ -68,10 +70,10 @@ def summarised(records: Sequence[Record], floors: Floors = MappingProxyType({}))
             best = floor and floor.above(mean_and_error([record["acc"] for record in of_method])[0])
             rows.append((f"{title} {BELOW}" if best else title, _figures(of_method)))
             if floor and best:
-                what = f"{BELOW} {title} is worth less than {IN_WORDS[best]}: {floor.advice(of_method[0])}"
-                advice[what] = None
+                what = f"worth less than {IN_WORDS[best]}: {floor.advice(of_method[0])}"
+                below.setdefault(what, {})[title] = None
         if floor:
-            rows += [(f"({name})", [show([accuracy])]) for name, accuracy in floor.accuracies.items()]
+            rows += [(f"({SHORT.get(name, name)})", [show([accuracy])]) for name, accuracy in floor.accuracies.items()]
     there = [floors[setting] for setting in {setting_of(record) for record in records} if setting in floors]
     if there:
         told += "; (…): baselines on raw samples, with the same memory"
@@ -82,8 +84,13 @@ def summarised(records: Sequence[Record], floors: Floors = MappingProxyType({}))
         caption=f"{spread}; MACs: multiply-adds; MB: parameters and memory{told}",
         columns=("Acc %", "AAA %", "forgetting %", "MACs", "MB", "s"),
         blocks=blocks,
-        notes=[*own, *advice],
+        notes=[*own, *(f"{BELOW} {_listed(list(titles))} {what}" for what, titles in below.items())],
     )
+
+
+def _listed(names: Sequence[str]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} and {last} are" if others else f"{last} is"
 
 
 def summary(records: Sequence[Record], floors: Floors = MappingProxyType({})) -> Table:

@@ -1,6 +1,6 @@
 """What the simplest answers on the raw samples are worth: what a method has to beat on a stream."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -9,11 +9,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from holdfast import methods
 from holdfast.arguments import bytes_of
+from holdfast.errors import HoldfastError
 from holdfast.measure import metrics
 from holdfast.measure.evaluate import Evaluation
 from holdfast.memory import raw_bytes
-from holdfast.nets import default_net
 from holdfast.nets.pretrained import is_pretrained
 from holdfast.runs.spec import RunSpec
 from holdfast.runs.store import Record
@@ -21,6 +22,8 @@ from holdfast.runs.suitability import FEW_UPDATES, is_unscaled
 from holdfast.seeds import generator
 from holdfast.streams import Source
 
+MOST_ADVICE = 2
+MOST_UPDATES = 10  # on each batch
 MOST_WORK = 2e10  # multiply-adds for the nearest neighbours: a second or two
 CHUNK = 512
 
@@ -49,16 +52,34 @@ class Baselines:
 
     def advice(self, record: Record) -> str:
         """What would help a method that ends below one of them."""
-        net = record["net"]
-        if net is not None and is_pretrained(net):
-            return "try --method slda, which needs few samples"
-        if len(self.sample_shape) == 3:
-            few = record["updates"] < FEW_UPDATES and (net or default_net(self.sample_shape)) == "slim-resnet18"
-            smaller = ", or --net small-cnn, which needs fewer updates" if few else ""
-            return f"try a pretrained encoder, as --net timm:resnet18 --method slda{smaller}"
-        if self.unscaled:
-            return "--standardise would scale the columns alike"
-        return "try --method slda or another --lr"
+        return "try " + ", or ".join(list(self._helpful(record))[:MOST_ADVICE])
+
+    def _helpful(self, record: Record) -> Iterator[str]:
+        net = record["net"] or record.get("usual", {}).get("net") or ""
+        images, by_gradient = len(self.sample_shape) == 3, _learns_by_gradient(record["method"])
+        steps = record["updates"] * record.get("updates_per_batch", 1)
+        if self.unscaled and not record.get("standardise"):
+            yield "--standardise, which scales the columns alike"
+        if is_pretrained(net) and record["method"] != "slda":
+            yield "--method slda, which needs few samples"
+        if by_gradient and steps < FEW_UPDATES:
+            more = min(MOST_UPDATES, -(-FEW_UPDATES // max(1, record["updates"])))
+            if more > record.get("updates_per_batch", 1):
+                yield f"--updates {more}, because {steps} gradient steps are few"
+        if images and not is_pretrained(net):
+            yield "a pretrained encoder, as --net timm:resnet18 --method slda"
+        elif not is_pretrained(net) and record["method"] != "slda":
+            yield "--method slda, which needs few samples"
+        if net == "slim-resnet18" and steps < FEW_UPDATES:
+            yield "--net small-cnn, which needs fewer updates"
+        yield "a larger --memory or another --lr" if by_gradient else "another method, such as holdfast"
+
+
+def _learns_by_gradient(method: str) -> bool:
+    try:
+        return methods.find(method).learns_by_gradient
+    except HoldfastError:  # its file may be gone
+        return True
 
 
 def setting_of(record: Record | RunSpec) -> Setting:

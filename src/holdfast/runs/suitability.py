@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.nets import default_net
+from holdfast.nets.pretrained import is_pretrained
 from holdfast.streams import Source
 from holdfast.streams.named import TASKS
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from holdfast.runs.plan import Plan
 
 FEW_UPDATES = 1000  # for a ResNet from scratch
+VERY_FEW_STEPS = 200  # for any net from scratch
 UNLIKE = 100  # times as wide is one column as most others, or all of them as what nets are made for
 LARGE, SMALL = "slim-resnet18", "small-cnn"
 
@@ -29,8 +31,13 @@ def usual_net(source: Source) -> str:
 
 def warnings_of(plans: Iterable[Plan]) -> list[str]:
     """Why runs may learn less than they could."""
-    alike = {(p.spec.stream, p.net, p.spec.net, p.spec.standardise, p.method.learns_by_gradient): p for p in plans}
+    alike = {_what_counts(p): p for p in plans}
     return list(dict.fromkeys(line for plan in alike.values() for line in _warnings(plan)))
+
+
+def _what_counts(plan: Plan) -> Hashable:
+    spec = plan.spec
+    return spec.stream, plan.net, spec.net, spec.standardise, spec.updates_per_batch, plan.method.learns_by_gradient
 
 
 def _warnings(plan: Plan) -> Iterator[str]:
@@ -44,6 +51,8 @@ def _warnings(plan: Plan) -> Iterator[str]:
         )
     if spec.net is None and net == SMALL and default_net(source.dataset.sample_shape) == LARGE:
         yield f"{spec.stream}: --net {SMALL}, because {source.batches} updates are few for {LARGE}"
+    if (steps := source.batches * spec.updates_per_batch) < VERY_FEW_STEPS and not is_pretrained(net):
+        yield f"{spec.stream}: {steps} gradient steps are few; --updates 10 takes as many on each batch"
     if not spec.standardise and is_unscaled(source.dataset.train_x):
         yield f"{spec.stream}: some columns are more than {UNLIKE} times as wide as others; --standardise scales them"
 
