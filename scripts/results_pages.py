@@ -47,6 +47,7 @@ OWN_PAGES = {  # that are notes and nothing else
     "er-aml": "ER-AML: two ways of fetching, negatives, forgetting",
     "authors-search": "Beside the authors' own search",
     "never-seen": "Classes that were never seen",
+    "five-kinds": "Baselines and methods on five kinds of data",
     "commands": "The commands that made the runs",
 }
 

@@ -77,7 +77,13 @@ def test_standardisation_calibration_and_limits_are_inside_and_forgotten_classes
     learner.export(tmp_path / "model.onnx")
     far = np.array([[1e6, 0, 0]], np.float32)
     answers_alike(learner, tmp_path / "model.onnx", x.astype("float32"), far)
-    about = onnxruntime.InferenceSession(tmp_path / "model.onnx").get_modelmeta().custom_metadata_map
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
+    assert [each.shape for each in (*session.get_inputs(), *session.get_outputs())] == [
+        ["samples", 3],
+        ["samples"],
+        ["samples", 2],
+    ]
+    about = session.get_modelmeta().custom_metadata_map
     assert json.loads(about["classes"]) == ["left", "right"] == learner.classes
     assert learner.calibration is not None and json.loads(about["threshold"]) == learner.calibration.threshold
 

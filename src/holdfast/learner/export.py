@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import json
 import logging
@@ -38,7 +39,8 @@ class Answering(nn.Module):
 
     def __init__(self, learner: Learner) -> None:
         super().__init__()
-        self.frozen = None if learner.frozen_encoder is None else Encoder(learner.frozen_encoder)
+        frozen = learner.frozen_encoder
+        self.frozen = None if frozen is None else Encoder(copy.deepcopy(frozen).cpu())
         self.net = learner.answering_net().frozen().cpu()
         self.clip = learner.clip_samples
         self.known = [index for index, label in enumerate(learner.labels) if label is not FORGOTTEN]
@@ -116,7 +118,10 @@ def _onnx(program: torch.export.ExportedProgram, about: dict[str, Any]) -> bytes
     done = torch.onnx.export(program, (), dynamo=True, verbose=False, input_names=["x"], output_names=OUTPUTS)
     assert done is not None
     done.model.metadata_props.update({name: json.dumps(value) for name, value in about.items()})
-    content: bytes = done.model_proto.SerializeToString()
+    proto = done.model_proto
+    for value in (*proto.graph.input, *proto.graph.output):
+        value.type.tensor_type.shape.dim[0].dim_param = "samples"
+    content: bytes = proto.SerializeToString()
     return content
 
 
