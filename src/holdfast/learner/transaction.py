@@ -30,7 +30,8 @@ class Change:
 
     def forget_the_past(self) -> None:
         """Lets go of what could be taken back, and with it of the learner, whose folder others may want."""
-        self.journal, self.closing = Journal(), Journal()
+        self.journal.clear()
+        self.closing.clear()
 
     @property
     def is_open(self) -> bool:
@@ -69,7 +70,10 @@ class Changes:
                 self.mend()
                 raise
             self._now = None
-            change.forget_the_past()
+            try:  # noqa: SIM105  # it has happened: nothing may say that it has not, for want of memory for `suppress`
+                change.forget_the_past()
+            except MemoryError:
+                pass
             return result
 
     def make_together(self, begin: Callable[[Change], object], work: Callable[[Journal], Result]) -> Result:

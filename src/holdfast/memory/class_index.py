@@ -26,6 +26,10 @@ class Journal:
         self.on_undo(partial(array.__setitem__, where, array[where].copy()))
         array[where] = values
 
+    def clear(self) -> None:
+        """Nothing is taken back any more."""
+        self._undo.clear()
+
     def undo(self) -> None:
         """Goes on where it was cut off, if it was."""
         while self._undo:
