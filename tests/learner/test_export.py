@@ -119,7 +119,9 @@ class Undecided(nn.Module):
         return x if x.sum() > 0 else -x
 
 
-def test_mistakes_are_one_line_and_write_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mistakes_are_one_line_and_write_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     learner = taught("ncm")
     file = tmp_path / "model.onnx"
     with pytest.raises(InputError, match=r"exported as \.onnx or \.pt2, not \.h5"):
@@ -140,7 +142,7 @@ def test_mistakes_are_one_line_and_write_nothing(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr("holdfast.learner.export.find_spec", lambda name: None)
     with pytest.raises(InputError, match=r"pip install 'holdfast\[export\]'"):
         learner.export(file)
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.iterdir()) == [] and capfd.readouterr() == ("", "")
 
 
 def test_the_best_labels_come_with_their_probabilities() -> None:

@@ -8,7 +8,7 @@ import json
 import logging
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -133,13 +133,15 @@ def _pt2(program: torch.export.ExportedProgram, about: dict[str, Any]) -> bytes:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without what torch says of itself while it writes."""
-    logger = logging.getLogger("torch.onnx")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
+    """Without what torch says of itself while it writes, and of the net where it cannot."""
+    loggers = [logging.getLogger(name) for name in ("torch.fx", "torch.onnx")]
+    levels = [logger.level for logger in loggers]
     try:
-        with warnings.catch_warnings():
+        for logger in loggers:
+            logger.setLevel(logging.CRITICAL)
+        with warnings.catch_warnings(), redirect_stderr(io.StringIO()):
             warnings.simplefilter("ignore")
             yield
     finally:
-        logger.setLevel(level)
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
