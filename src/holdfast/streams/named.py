@@ -46,7 +46,7 @@ def parse(text: str) -> StreamName:
 
 def _unknown(name: str) -> InputError:
     there = Path(name).expanduser()
-    if there.is_dir() or (there.suffix == ".npz" and there.is_file()):
+    if name and (there.is_dir() or (there.suffix == ".npz" and there.is_file())):
         return InputError(f"unknown stream {name!r}: did you mean {'folder' if there.is_dir() else 'arrays'}:{name}?")
     return UnknownName("stream", name, STREAMS)
 
