@@ -24,6 +24,7 @@ import holdfast
 from holdfast import machine
 from holdfast.durable import durable, log
 from holdfast.durable.folder import Folder
+from holdfast.durable.snapshot import Place
 from holdfast.learner import answers, soundness, state, transaction, versions
 from holdfast.memory import class_index, reservoir, thinning
 from holdfast.nets import net
@@ -228,7 +229,7 @@ def test_a_folder_that_stays_locked_is_noticed(monkeypatch: pytest.MonkeyPatch) 
         (locks.FolderLock._take, "_flocked(folder, os.O_RDONLY)", "os.open(folder, 0)", acts.copied),
         (Folder._check, "not self._lock.is_in_place", "False", acts.moved),
         (Folder._check, "not self._lock.is_in_place", "False", acts.replaced),
-        (Folder._is_own_log, "identity is not None and", "True or", acts.strangers),
+        (Place.is_of_this_learner, "identity is not None and self", "True or self", acts.strangers),
         (Folder.__init__, "path.absolute()", "path", acts.directory_changed),
         (locks.FolderLock._write, "self.is_signature(self._name)", "True", acts.lock_of_another),
     ],

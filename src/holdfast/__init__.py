@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from holdfast.datasets import Dataset, batches, from_arrays, from_dataset
     from holdfast.durable import DurableLearner, open
     from holdfast.durable.backups import backup
-    from holdfast.durable.history import kept, roll_back
+    from holdfast.durable.history import kept
     from holdfast.durable.inspection import inspect
-    from holdfast.durable.repairs import repair
+    from holdfast.durable.repairs import repair, roll_back
     from holdfast.durable.verification import verify
     from holdfast.errors import (
         BatchError,
@@ -179,13 +179,13 @@ _MODULES = {
         "UnknownName",
         "WriteError",
     ),
-    "durable.history": ("kept", "roll_back"),
+    "durable.history": ("kept",),
     "durable.inspection": ("inspect",),
     "learner": ("Learner",),
     "memory": ("ClassBalanced", "Memory", "Reservoir"),
     "nets": ("Frozen", "mlp", "raw", "slim_resnet18", "small_cnn"),
     "nets.pretrained": ("pretrained",),
-    "durable.repairs": ("repair",),
+    "durable.repairs": ("repair", "roll_back"),
     "durable.verification": ("verify",),
 }
 

@@ -58,6 +58,57 @@ def test_a_damaged_one_changes_nothing(tmp_path: Path) -> None:
         assert learner.state_hash() == hashed
 
 
+@pytest.mark.parametrize("damage", ["flipped", "missing", "without its log"])
+def test_a_learner_whose_checkpoint_is_damaged_goes_back_to_one_that_is_kept(damage: str, tmp_path: Path) -> None:
+    folder, hashes = tmp_path / "w", {}
+    with holdfast.open(folder, mlp((3,), width=8), ERACE(), memory=20, keep=3) as learner:
+        for _ in range(3):
+            learner.observe(X, list("abababab"))
+            learner.checkpoint()
+            hashes[learner.step] = learner.state_hash()
+        learner.observe(X, list("abababab"))
+    (folder / "log.1").write_text("not the learner's")
+    if damage == "missing":
+        (folder / "learner").unlink()
+    else:
+        flip(folder / "learner")
+    if damage == "without its log":
+        for file in folder.glob("log.[2-9]"):
+            file.unlink()
+        flip(folder / "kept" / "3")
+    found = holdfast.verify(folder)
+    last = 2 if damage == "without its log" else 3
+    assert found.problems[0].file == "learner"
+    goes_back = f"holdfast.roll_back({str(folder)!r}, {last}) goes back to step {last}, which is kept"
+    assert found.problems[0].remedy == goes_back
+    holdfast.roll_back(folder, last)
+    with holdfast.open(folder) as learner:
+        assert learner.state_hash() == hashes[last]
+        learner.observe(X, list("abababab"))
+    assert (folder / "log.1").read_text() == "not the learner's"
+    assert len(list(folder.glob("log.*"))) == 2
+
+
+def test_verify_checks_what_is_kept(tmp_path: Path) -> None:
+    folder = tmp_path / "w"
+    with holdfast.open(folder, mlp((3,), width=8), ERACE(), memory=20, keep=3) as learner:
+        learner.observe(X, list("abababab"))
+        learner.checkpoint()
+    assert holdfast.verify(folder).ok
+    flip(folder / "kept" / "0")
+    (problem,) = holdfast.verify(folder).problems
+    assert (problem.file, problem.what) == ("kept/0", "is damaged: its checksum does not match its content")
+    assert not holdfast.repair(folder).needed
+    (folder / "kept" / "0").unlink()
+    assert holdfast.verify(folder).ok
+
+
+def flip(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[-10] ^= 1
+    file.write_bytes(content)
+
+
 def test_nothing_is_kept_unless_asked_for(tmp_path: Path) -> None:
     with holdfast.open(tmp_path / "w", mlp((3,), width=8), ERACE(), memory=20) as learner:
         learner.checkpoint()

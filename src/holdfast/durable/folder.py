@@ -200,12 +200,6 @@ class Folder:
         """Files of these names, other logs of this learner, and what a killed writer left behind."""
         assert self._place is not None
         for file in list(self.path.iterdir()):
-            ours = file.name in names or is_left_behind(file) or self._is_own_log(file)
+            ours = file.name in names or is_left_behind(file) or self._place.is_of_this_learner(file)
             if ours and file.name != self._place.name:
                 files.remove(file)
-
-    def _is_own_log(self, file: Path) -> bool:
-        if not LOG.fullmatch(file.name):
-            return False
-        identity = log.identity_of(file)
-        return identity is not None and identity.learner == self._id

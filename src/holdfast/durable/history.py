@@ -1,14 +1,12 @@
 """The last checkpoints of a durable learner, kept so that it can go back to one of them."""
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.durable.repairs import write
-from holdfast.durable.snapshot import KEPT, take
-from holdfast.errors import InputError, WriteError
-from holdfast.storage import checkpoint, files
-from holdfast.storage.locks import FolderLock
+from holdfast.durable.snapshot import KEPT
+from holdfast.errors import WriteError
+from holdfast.storage import files
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,43 +38,6 @@ def kept(folder: str | Path) -> list[Kept]:
         with suppress(FileNotFoundError):  # removed meanwhile
             found.append(Kept(int(file.name), file.stat().st_mtime, file.stat().st_size))
     return sorted(found, key=lambda each: -each.time)
-
-
-def roll_back(folder: str | Path, step: int) -> None:
-    """Takes a durable learner back to a checkpoint that is kept.
-
-    All that was learned since is undone. Close it with a checkpoint before, and what is undone is kept, too.
-
-    Args:
-        folder: the folder of the learner.
-        step: one of the steps that `kept` lists.
-
-    Raises:
-        InputError: if this step is not kept.
-        InUse: if another process has the folder.
-        CheckpointError: if what is kept is damaged.
-        WriteError: if it cannot be written; the learner is as before then.
-
-    Examples:
-        >>> import numpy as np, holdfast
-        >>> with holdfast.open("birds", holdfast.mlp((2,)), holdfast.ERACE(), memory=100, keep=3) as learner:
-        ...     for step in range(2):
-        ...         learner.observe(np.array([[0.0, 1.0], [1.0, 0.0]]), ["wren", "kite"])
-        ...         learner.checkpoint()
-        >>> holdfast.roll_back("birds", 1)
-        >>> holdfast.open("birds").step
-        1
-    """
-    path = Path(folder)
-    if step not in [each.step for each in kept(path)]:
-        there = ", ".join(str(each.step) for each in kept(path)) or "none"
-        raise InputError(f"step {step} is not kept; kept are: {there}")
-    lock = FolderLock(path, f"the learner in {folder}")
-    try:
-        tensors, manifest = checkpoint.read(path / KEPT / str(step))
-        lock.sign_off(write(replace(take(path), tensors=tensors, manifest=manifest), []))
-    finally:
-        lock.release()
 
 
 def keep(folder: Path, step: int, content: bytes, most: int, spare: int | None = None) -> None:

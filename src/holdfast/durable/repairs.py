@@ -1,4 +1,4 @@
-"""A damaged durable learner made to open again, with as much of its log as is whole."""
+"""A durable learner that is damaged, or has learned what it should not have, made to go on from an earlier moment."""
 
 import os
 from bisect import bisect_right
@@ -10,7 +10,8 @@ from pathlib import Path
 
 from holdfast.arguments import whole
 from holdfast.durable import log
-from holdfast.durable.snapshot import BEFORE_REPAIR, LEARNER, Place, Snapshot, take
+from holdfast.durable.history import kept
+from holdfast.durable.snapshot import BEFORE_REPAIR, KEPT, LEARNER, Place, Snapshot, read, take
 from holdfast.durable.verification import verify
 from holdfast.errors import CheckpointError, HoldfastError, InputError
 from holdfast.learner import operations
@@ -51,7 +52,7 @@ def repair(folder: str | Path, *, to_step: int | None = None, yes: bool | Callab
 
     Raises:
         InUse: if another process has the folder.
-        CheckpointError: if the checkpoint itself is damaged; only a backup helps then.
+        CheckpointError: if the checkpoint itself is damaged; only one that was kept, or a backup, helps then.
         InputError: if the learner cannot go back to `to_step`.
     """
     path = Path(folder).absolute()
@@ -64,9 +65,47 @@ def repair(folder: str | Path, *, to_step: int | None = None, yes: bool | Callab
         if not plan.needed or not (yes(plan) if callable(yes) else yes):
             return plan
         before = _keep_as_it_is(found)
-        closing = write(found, entries)
-        lock.sign_off(closing)
+        lock.sign_off(write(found, entries))
+        if found.log_file.is_file():  # with a beginning that does not say whose it is
+            files.remove(found.log_file)
         return replace(plan, files=before)
+    finally:
+        lock.release()
+
+
+def roll_back(folder: str | Path, step: int) -> None:
+    """Takes a durable learner back to a checkpoint that is kept.
+
+    All that was learned since is undone. Close it with a checkpoint before, and what is undone is kept, too. The
+    present checkpoint and log are not read: they may be damaged or missing.
+
+    Args:
+        folder: the folder of the learner.
+        step: one of the steps that `kept` lists.
+
+    Raises:
+        InputError: if this step is not kept.
+        InUse: if another process has the folder.
+        CheckpointError: if what is kept is damaged.
+        WriteError: if it cannot be written; the learner is as before then.
+
+    Examples:
+        >>> import numpy as np, holdfast
+        >>> with holdfast.open("birds", holdfast.mlp((2,)), holdfast.ERACE(), memory=100, keep=3) as learner:
+        ...     for step in range(2):
+        ...         learner.observe(np.array([[0.0, 1.0], [1.0, 0.0]]), ["wren", "kite"])
+        ...         learner.checkpoint()
+        >>> holdfast.roll_back("birds", 1)
+        >>> holdfast.open("birds").step
+        1
+    """
+    path = Path(folder).absolute()
+    if step not in [each.step for each in kept(path)]:
+        there = ", ".join(str(each.step) for each in kept(path)) or "none"
+        raise InputError(f"step {step} is not kept; kept are: {there}")
+    lock = FolderLock(path, f"the learner in {folder}")
+    try:
+        lock.sign_off(write(read(path, path / KEPT / str(step)), []))
     finally:
         lock.release()
 
@@ -122,12 +161,13 @@ def _keep_as_it_is(found: Snapshot) -> Path:
 
 
 def write(found: Snapshot, entries: list[bytes]) -> str:
-    """A new log with these entries, then the checkpoint that names it; the log before goes last."""
+    """A new log with these entries, then the checkpoint that names it; other logs of the learner go last."""
     place = Place.free(found.folder, found.place.identity.learner if found.place.identity else os.urandom(16))
     assert place.identity is not None
     content = log.closed(place.identity, entries)
     files.write(found.folder / place.name, content)
     files.write(found.folder / LEARNER, found.serialized(log=place.as_json()))
-    if found.log_file.is_file():
-        files.remove(found.log_file)
+    for file in list(found.folder.iterdir()):
+        if file.name != place.name and found.place.is_of_this_learner(file):
+            files.remove(file)
     return log.closing_line(place.identity.salt, len(content) - log.FRAME.size)

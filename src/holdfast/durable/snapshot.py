@@ -2,7 +2,7 @@
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -50,6 +50,13 @@ class Place:
         last = max((number for number in numbers if number < MOST_LOGS), default=0)
         return cls(f"log.{last + 1}", Identity.new(learner))
 
+    def is_of_this_learner(self, file: Path) -> bool:
+        """Whether a file is a log that says so."""
+        if not LOG.fullmatch(file.name):
+            return False
+        identity = log.identity_of(file)
+        return identity is not None and self.identity is not None and identity.learner == self.identity.learner
+
     def as_json(self) -> dict[str, str]:
         assert self.identity is not None
         return {"file": self.name, "learner": self.identity.learner.hex(), "salt": self.identity.salt.hex()}
@@ -64,8 +71,8 @@ class Snapshot:
     tensors: dict[str, Tensor]
     manifest: checkpoint.Manifest
     place: Place
-    log: bytes | Flaw  # no more than a log can have, and one byte; the flaw: why it cannot be read
-    closing: str  # what the signature says of how the log was closed
+    log: bytes | Flaw = b""  # no more than a log can have, and one byte; the flaw: why it cannot be read
+    closing: str = ""  # what the signature says of how the log was closed
 
     @cached_property
     def reading(self) -> Reading:
@@ -104,16 +111,21 @@ def take(folder: Path, *, settled: bool = False) -> Snapshot:
         raise InputError(f"there is no learner in {folder}")
     for _ in range(TRIES):
         before = stamp(file)
-        content = checkpoint.content_of(file)
-        with checkpoint.naming(file):
-            tensors, manifest = checkpoint.unpack(content)
-            with checkpoint.distrust("and its manifest"):
-                place = Place.of(manifest)
+        found = read(folder, file)
         closing = signature(folder)[1]  # before the log, which may be closed after it was read
-        found = _content(folder / place.name, settled)
-        if not isinstance(found, Flaw) or stamp(file) == before:
-            return Snapshot(folder, len(content), tensors, manifest, place, found, closing)
+        content = _content(found.log_file, settled)
+        if not isinstance(content, Flaw) or stamp(file) == before:
+            return replace(found, log=content, closing=closing)
     raise CheckpointError(f"{folder} is written anew more often than it can be read")
+
+
+def read(folder: Path, file: Path) -> Snapshot:
+    """A checkpoint of the learner in a folder, without what was done since."""
+    content = checkpoint.content_of(file)
+    with checkpoint.naming(file):
+        tensors, manifest = checkpoint.unpack(content)
+        with checkpoint.distrust("and its manifest"):
+            return Snapshot(folder, len(content), tensors, manifest, Place.of(manifest))
 
 
 def _content(file: Path, settled: bool) -> bytes | Flaw:

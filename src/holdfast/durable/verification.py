@@ -12,6 +12,7 @@ from torch.optim import SGD
 from holdfast import machine
 from holdfast.augment import BUILT_IN, Augment
 from holdfast.durable import log
+from holdfast.durable.history import kept
 from holdfast.durable.inspection import Past
 from holdfast.durable.snapshot import (
     BEFORE_REPAIR,
@@ -22,6 +23,7 @@ from holdfast.durable.snapshot import (
     Place,
     Snapshot,
     is_left_behind,
+    read,
     take,
 )
 from holdfast.errors import CheckpointError, HoldfastError, InputError
@@ -33,8 +35,6 @@ from holdfast.memory.codecs import Codec, find
 from holdfast.methods import METHODS, Method
 from holdfast.storage import checkpoint
 from holdfast.storage.locks import FolderLock, user
-
-NO_CHECKPOINT = "a log alone is not enough to go on: bring the folder back from a backup"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def verify(
     """Checks every byte of the learner in a folder, without a lock and without changing anything.
 
     Checked are the checkpoint's checksum and whether what it says fits together, the beginning of the log, the chain
-    of its entries and each of them.
+    of its entries and each of them, and the checksums of earlier checkpoints that are kept.
 
     Args:
         folder: of the learner.
@@ -116,7 +116,9 @@ def verify(
         if not any(log.identity_of(file) for file in folder.glob("log.*")):
             raise
         what = "is missing"
-    return Verification(folder, None, 0, (Problem(LEARNER, None, what, NO_CHECKPOINT),), tuple(strangers(folder)))
+    damaged = list(_damaged_among_kept(folder))
+    problem = Problem(LEARNER, None, what, _without_checkpoint(folder, damaged))
+    return Verification(folder, None, 0, (problem, *damaged), tuple(strangers(folder)))
 
 
 class _Check:
@@ -129,14 +131,16 @@ class _Check:
         self._notes: list[str] = []
 
     def result(self) -> Verification:
-        problem = self._of_checkpoint() or self._of_log()
+        damaged = list(_damaged_among_kept(self._found.folder))
+        problem = self._of_checkpoint(damaged) or self._of_log()
         step = None if self._past is None else self._past.step
         if problem is None:
             self._notes += notes_on_log(self._found)
         notes = [*self._notes, *strangers(self._found.folder, self._found.place)]
-        return Verification(self._found.folder, step, self._right, (problem,) if problem else (), tuple(notes))
+        problems = [problem, *damaged] if problem else damaged
+        return Verification(self._found.folder, step, self._right, tuple(problems), tuple(notes))
 
-    def _of_checkpoint(self) -> Problem | None:
+    def _of_checkpoint(self, damaged: list[Problem]) -> Problem | None:
         values = self._found.manifest
         try:
             with checkpoint.distrust("its content"):
@@ -152,7 +156,7 @@ class _Check:
                     if blank := self._learner.memory.undecodable:
                         self._notes.append(f"{blank} samples in its memory cannot be decoded: they count as blank")
         except HoldfastError as error:
-            return Problem(LEARNER, None, str(error), NO_CHECKPOINT)
+            return Problem(LEARNER, None, str(error), _without_checkpoint(self._found.folder, damaged))
         self._past = past
         return None
 
@@ -181,6 +185,27 @@ class _Check:
         command = f"holdfast learner repair {self._found.folder}{option}"
         remedy = f"{command} keeps {kept}, up to step {self._past.step}; a backup may have more"
         return Problem(self._found.place.name, offset, what, remedy)
+
+
+def _damaged_among_kept(folder: Path) -> Iterator[Problem]:
+    for each in kept(folder):
+        file = folder / KEPT / str(each.step)
+        try:
+            read(folder, file)
+        except CheckpointError as error:
+            if file.exists():  # it may be gone meanwhile
+                what = str(error).removeprefix(f"{file} ")
+                remedy = "the learner does not need it, but cannot go back to it: remove it"
+                yield Problem(f"{KEPT}/{file.name}", None, what, remedy)
+
+
+def _without_checkpoint(folder: Path, damaged: list[Problem]) -> str:
+    """What can be done."""
+    useless = {problem.file for problem in damaged}
+    steps = [each.step for each in kept(folder) if f"{KEPT}/{each.step}" not in useless]
+    if steps:
+        return f"holdfast.roll_back({str(folder)!r}, {steps[0]}) goes back to step {steps[0]}, which is kept"
+    return "a log alone is not enough to go on: bring the folder back from a backup"
 
 
 def _lacking(values: checkpoint.Manifest, parts: dict[str, Any]) -> Iterator[str]:
@@ -232,13 +257,8 @@ def strangers(folder: Path, place: Place | None = None) -> Iterator[str]:
             yield f"{name} holds the files from before a repair; remove it when you do not need them any more"
         elif is_left_behind(file):
             yield f"{name} is unfinished, of a writer that was killed; opening removes it"
-        elif place is not None and place.identity is not None and _is_log_of(file, place.identity.learner):
+        elif place is not None and place.is_of_this_learner(file):
             yield f"{name} is a log that the learner does not need any more; opening removes it"
         else:
             known = "is not the learner's" if place is not None else "cannot be told to be the learner's or not"
             yield f"{name} {known}; it is left alone"
-
-
-def _is_log_of(file: Path, learner: bytes) -> bool:
-    identity = log.identity_of(file) if LOG.fullmatch(file.name) else None
-    return identity is not None and identity.learner == learner

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from holdfast.durable import DurableLearner
-from holdfast.durable.history import Kept, kept, roll_back
+from holdfast.durable.history import Kept, kept
+from holdfast.durable.repairs import roll_back
 from holdfast.errors import HoldfastError, LabelError
 from holdfast.nets import recipe
 from holdfast.serve.limits import Limits
