@@ -33,6 +33,7 @@ class Features:
 Samples = NDArray[np.generic] | Tensor | Features | Sequence[Any] | SupportsNumpy
 Equal = Callable[[Iterable[NDArray[Any]], Tensor], NDArray[np.int64]]  # which of the held are among the others
 
+LARGEST_VALUE = torch.finfo(torch.float32).max
 ROUNDING = 1e-4  # of features, against their length
 FAR = 100  # times as large as all values so far: no measurement, but a mistake or a mark for a missing value
 TOO_FAR = (
@@ -69,7 +70,7 @@ def as_tensor(
         raise BatchError(f"x has shape {tuple(samples.shape)}; it must be (samples, ...); one sample alone is x[None]")
     if samples.is_floating_point():
         samples = samples.float()
-        if clip is not None and _is_finite(x):
+        if clip is not None and clip <= LARGEST_VALUE and _is_finite(x):
             samples.clamp_(-clip, clip)
         if not samples.isfinite().all():
             raise BatchError("x has a value that is NaN, infinite or too large for float32")

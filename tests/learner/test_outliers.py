@@ -231,8 +231,17 @@ def test_what_float32_has_no_room_for_is_clipped_too(kind: Any) -> None:
     for infinite in (given * np.inf, given * np.nan):
         with pytest.raises(BatchError, match="NaN, infinite or too large for float32"):
             learner.observe(infinite, y)
-    with pytest.raises(BatchError, match="NaN, infinite or too large for float32"):
-        learner_of("er", clip_samples=math.inf).observe(given, y)
+    for limit in (math.inf, 1e300):
+        with pytest.raises(BatchError, match="NaN, infinite or too large for float32"):
+            learner_of("er", clip_samples=limit).observe(given, y)
+
+
+def test_a_limit_beyond_float32_is_none() -> None:
+    limited, unlimited = learner_of("er", clip_samples=1e300), learner_of("er", clip_samples=math.inf)
+    for number in range(3):
+        limited.observe(*batch(number))
+        unlimited.observe(*batch(number))
+    assert limited.state_hash() == unlimited.state_hash()
 
 
 @pytest.mark.parametrize("limit", [0, -1.0, math.nan, "refuse", True])

@@ -52,6 +52,7 @@ from holdfast.nets.averages import Average
 from holdfast.nets.norms import put_norms_back
 from holdfast.nets.pretrained import features_of, wanted_shape
 from holdfast.samples import (
+    LARGEST_VALUE,
     Features,
     Samples,
     as_tensor,
@@ -68,7 +69,6 @@ from holdfast.storage.locks import refuse_files_of_a_learner
 
 _NO_SAMPLES = torch.empty(0)
 MOST_CLASSES = 100_000  # that a head is sized for in advance
-LARGEST_VALUE = torch.finfo(torch.float32).max  # of a sample
 
 
 class Learner:
