@@ -52,6 +52,10 @@ def test_what_was_chosen_does() -> None:
     }
 
 
+def test_what_sets_apart_is_called_as_on_the_command_line() -> None:
+    assert list(split(record("er"), record("er", updates_per_batch=5))) == [("updates=1",), ("updates=5",)]
+
+
 def test_a_grid_of_values_is_compared_value_by_value() -> None:
     grid = [record(method, lr=lr) for method in ("er", "holdfast") for lr in (0.1, 0.05)]
     assert split(*grid) == {("lr=0.1",): ["er", "holdfast"], ("lr=0.05",): ["er", "holdfast"]}

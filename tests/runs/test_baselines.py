@@ -92,6 +92,7 @@ PRETRAINED = "a pretrained encoder, as --net timm:resnet18 --method slda"
         ((3, 32, 32), {"method": "ncm", "usual": {"net": "raw"}}, f"{PRETRAINED}, or another method"),
         ((13,), {"unscaled": True}, "--standardise, which scales the columns alike, or --updates 10"),
         ((13,), {"unscaled": True, "standardise": True}, "--updates 10"),
+        ((13,), {"unscaled": True, "method": "ncm"}, "--method slda, which needs few samples, or another method"),
         ((13,), {"updates": 500}, "--updates 2, because 500 gradient steps are few, or --method slda"),
         ((13,), {"updates": 5000}, "--method slda, which needs few samples, or a larger --memory"),
     ],

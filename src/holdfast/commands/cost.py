@@ -88,10 +88,10 @@ def cost(options: argparse.Namespace) -> int:
     root = data_root(options.data)
     specs = grid(**given(options))
     sizes = {spec: len(plan(spec, source(spec.stream, root)).stream()) for spec in specs}
-    console = terminal(stderr=options.json)
+    under_way = terminal(stderr=True)
     columns = TextColumn("{task.description}", markup=False), *Progress.get_default_columns()[1:]
     ledgers, seconds = {}, {}
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    with Progress(*columns, console=under_way, transient=True, disable=not under_way.is_terminal) as progress:
         for spec, total in sizes.items():
             bar = progress.add_task(spec.title, total=total)
             ledgers[spec.title] = estimate(spec, root, lambda bar=bar: progress.advance(bar))  # type: ignore[misc]
@@ -103,5 +103,5 @@ def cost(options: argparse.Namespace) -> int:
         }
         print(json.dumps(found, indent=2))
     else:
-        console.print(costs(specs[0], ledgers, seconds))
+        terminal().print(costs(specs[0], ledgers, seconds))
     return 0

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeVar
 
-from holdfast.runs.spec import BY_METHOD, DEFAULTS, SETTING
+from holdfast.runs.spec import BY_METHOD, CHOICES, DEFAULTS, SETTING
 from holdfast.runs.store import Record
 
 OF_METHOD = [name for name in SETTING if name in BY_METHOD]
@@ -80,7 +80,8 @@ def _is_usual(record: Record, name: str) -> bool:
 
 def _said(group: Sequence[Record], name: str) -> str:
     values = {record.get(name) for record in group}
-    return f"{name}={values.pop()}" if len(values) == 1 else f"{name} {USUAL}"
+    option = CHOICES[name].name
+    return f"{option}={values.pop()}" if len(values) == 1 else f"{option} {USUAL}"
 
 
 def _word(value: Any) -> str:

@@ -58,7 +58,7 @@ class Baselines:
         net = record["net"] or record.get("usual", {}).get("net") or ""
         images, by_gradient = len(self.sample_shape) == 3, _learns_by_gradient(record["method"])
         steps = record["updates"] * record.get("updates_per_batch", 1)
-        if self.unscaled and not record.get("standardise"):
+        if self.unscaled and by_gradient and not record.get("standardise"):
             yield "--standardise, which scales the columns alike"
         if is_pretrained(net) and record["method"] != "slda":
             yield "--method slda, which needs few samples"
