@@ -98,13 +98,13 @@ def do_missing(specs: Sequence[RunSpec], how: Execution, console: Console, given
         sources=given.sources,
         nets=given.nets,
     )
+    loggers = Loggers(how.log, Path(how.out), plans.ids)
+    backend = _backend(how, plans, given)
     for stream, source in plans.sources.items():
         for note in source.dataset.notes:
             console.print(f"{stream}: {note}", highlight=False, soft_wrap=True)
     for line in plans.warnings:
         console.print(line, highlight=False, soft_wrap=True)
-    loggers = Loggers(how.log, Path(how.out), plans.ids)
-    backend = _backend(how, plans, given)
     store.open()
     repeat = list(plans.ids) if how.fresh else plans.failed() if how.retry_failed else []
     _say_what_is_there(console, plans, repeat)
