@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import ipaddress
 import logging
 import os
@@ -140,6 +141,7 @@ def _serve(app: Any, service: Service, listening: socket.socket, options: argpar
             service.closing.set()  # feeds of events end by themselves
             super().handle_exit(sig, frame)
 
+    gc.freeze()  # what is there by now stays: looking through it takes long, above all when told to stop
     Server(config).run(sockets=[listening])
 
 
