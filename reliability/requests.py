@@ -130,7 +130,9 @@ def noise(effort: int) -> Iterator[str | None]:
     torch.set_num_threads(1)
     rng = random.Random(0)
     with TemporaryDirectory() as name, watched(Path(name) / "served") as (service, described):
-        paths = [path.format(name="holdfast", version="1") for path in described["paths"] if path != ENDLESS]
+        paths = [
+            path.format(name="holdfast", version="1", ticket="0") for path in described["paths"] if path != ENDLESS
+        ]
         for _ in range(150 * effort * effort):
             yield noisy(rng, paths, service, Path(name))
 
