@@ -274,7 +274,7 @@ class BaseLearner:
         magnitude, tally = self.magnitude, self.tally
 
         def restore() -> None:
-            self.labels.forget_after(labels)
+            self.labels.cut_after(labels)
             self.versions.step, self.task = step, task
             self.sample_template, self.magnitude = sample_template, magnitude
             self._answering, self.tally = None, tally
