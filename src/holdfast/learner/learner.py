@@ -46,7 +46,7 @@ from holdfast.memory import Memory
 from holdfast.memory.class_index import Journal, Slots
 from holdfast.memory.codecs import Codec
 from holdfast.methods.base import Method
-from holdfast.modes import inference, no_autocast
+from holdfast.modes import in_inference, inference, no_autocast
 from holdfast.nets import HEADS, Encoder, Net, PretrainedEncoder
 from holdfast.nets.averages import Average
 from holdfast.nets.norms import put_norms_back
@@ -112,6 +112,7 @@ class Learner:
         ['up', 'right']
     """
 
+    @in_inference(False)  # what is made in the caller's could not learn
     def __init__(
         self,
         encoder: nn.Module,
