@@ -45,6 +45,7 @@ from holdfast.memory import Memory
 from holdfast.memory.class_index import Journal
 from holdfast.memory.codecs import Codec
 from holdfast.methods.base import Method
+from holdfast.modes import in_inference
 from holdfast.nets import HEADS, Encoder, Net, PretrainedEncoder
 from holdfast.samples import (
     LARGEST_VALUE,
@@ -103,6 +104,7 @@ class Learner(BaseLearner):
         ['up', 'right']
     """
 
+    @in_inference(False)  # what is made in the caller's could not learn
     def __init__(
         self,
         encoder: nn.Module,
