@@ -311,6 +311,17 @@ class Learner(BaseLearner):
 
         return self._change(None, erase, close)
 
+    def forget_held(self, slots: Callable[[Memory], Slots]) -> int:
+        """Erases what is held in some slots of the memory.
+
+        Args:
+            slots: says which.
+
+        Returns:
+            How many samples that were.
+        """
+        return self._change(None, lambda journal: self._erase(slots(self.memory), journal))
+
     def remember(self, x: Samples, y: object) -> None:
         """Offers samples to the memory without learning from them now.
 
