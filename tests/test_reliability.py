@@ -22,7 +22,7 @@ import torch
 
 import holdfast
 from holdfast import machine
-from holdfast.durable import durable, log
+from holdfast.durable import durable, history, log
 from holdfast.durable.folder import Folder
 from holdfast.durable.snapshot import Place
 from holdfast.learner import answers, soundness, state, transaction, versions
@@ -297,6 +297,11 @@ def test_a_log_that_is_synced_by_the_clock_is_noticed(monkeypatch: pytest.Monkey
     monkeypatch.setattr(Appendix, "_keep_syncing", by_the_clock)
     monkeypatch.setattr(clocks, "PATIENCE", 0.3)
     assert any(trials_of(clocks.clocks_jump))
+
+
+def test_checkpoints_that_are_kept_by_the_clock_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "TICK", -(10**12))
+    assert any(trials_of(clocks.clocks_jump_between_checkpoints))
 
 
 def look_without_a_lock(folder: Path, messages: Connection) -> None:

@@ -45,6 +45,7 @@ from holdfast.memory import Memory
 from holdfast.memory.class_index import Journal
 from holdfast.memory.codecs import Codec
 from holdfast.methods.base import Method
+from holdfast.modes import in_inference
 from holdfast.nets import HEADS, Encoder, Net, PretrainedEncoder
 from holdfast.samples import (
     LARGEST_VALUE,
@@ -103,6 +104,7 @@ class Learner(BaseLearner):
         ['up', 'right']
     """
 
+    @in_inference(False)  # what is made in the caller's could not learn
     def __init__(
         self,
         encoder: nn.Module,
@@ -308,6 +310,17 @@ class Learner(BaseLearner):
                 check_fits(samples, self.sample_template)
 
         return self._change(None, erase, close)
+
+    def forget_held(self, slots: Callable[[Memory], Slots]) -> int:
+        """Erases what is held in some slots of the memory.
+
+        Args:
+            slots: says which.
+
+        Returns:
+            How many samples that were.
+        """
+        return self._change(None, lambda journal: self._erase(slots(self.memory), journal))
 
     def remember(self, x: Samples, y: object) -> None:
         """Offers samples to the memory without learning from them now.
