@@ -1,6 +1,6 @@
 """The learner: observe labelled batches as they come, predict at any time."""
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self
