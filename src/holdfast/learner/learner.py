@@ -1,6 +1,6 @@
 """The learner: observe labelled batches as they come, predict at any time."""
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -42,7 +42,7 @@ from holdfast.learner.training import Training
 from holdfast.learner.transaction import Changes
 from holdfast.learner.versions import Versions
 from holdfast.memory import Memory
-from holdfast.memory.class_index import Journal
+from holdfast.memory.class_index import Journal, Slots
 from holdfast.memory.codecs import Codec
 from holdfast.methods.base import Method
 from holdfast.modes import in_inference
