@@ -118,6 +118,10 @@ class BaseLearner:
                 self._answering = self.method.answering_net(at)
         return self._answering
 
+    def forget_held(self, slots: Callable[[Memory], Slots]) -> int:
+        """Erases what is held in some slots of the memory, which are found in turn; says how many samples that were."""
+        return self._change(None, lambda journal: self._erase(slots(self.memory), journal))
+
     def at_rest(self, work: Callable[[], Result]) -> Result:
         """While `work` is done, no other thread changes the learner."""
         return self._changes.at_rest(work)

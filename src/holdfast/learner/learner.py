@@ -1,6 +1,6 @@
 """The learner: observe labelled batches as they come, predict at any time."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -42,7 +42,7 @@ from holdfast.learner.training import Training
 from holdfast.learner.transaction import Changes
 from holdfast.learner.versions import Versions
 from holdfast.memory import Memory
-from holdfast.memory.class_index import Journal, Slots
+from holdfast.memory.class_index import Journal
 from holdfast.memory.codecs import Codec
 from holdfast.methods.base import Method
 from holdfast.modes import in_inference
@@ -310,17 +310,6 @@ class Learner(BaseLearner):
                 check_fits(samples, self.sample_template)
 
         return self._change(None, erase, close)
-
-    def forget_held(self, slots: Callable[[Memory], Slots]) -> int:
-        """Erases what is held in some slots of the memory.
-
-        Args:
-            slots: says which.
-
-        Returns:
-            How many samples that were.
-        """
-        return self._change(None, lambda journal: self._erase(slots(self.memory), journal))
 
     def remember(self, x: Samples, y: object) -> None:
         """Offers samples to the memory without learning from them now.

@@ -76,6 +76,10 @@ class Tally:
     width: int  # samples that a point of the curve has when it is full
     times: tuple[tuple[float, int], ...] = ()  # when so many samples had been counted; not saved
 
+    def __post_init__(self) -> None:
+        for counts in (self.by_class, self.last, self.curve):
+            counts.flags.writeable = False
+
     @classmethod
     def empty(cls, window: int) -> Tally:
         none = np.zeros((0, 3), np.int64)
@@ -146,6 +150,12 @@ class Progress:
     tally: Tally
     labels: Sequence[Hashable]
 
+    def __repr__(self) -> str:
+        if not self.samples:
+            return "<Progress: no labelled samples yet>"
+        last = f"of the last {len(self.tally.last):,} {self.recent_accuracy:.1%}"
+        return f"<Progress: of {self.samples:,} samples {self.accuracy:.1%} answered right, {last}>"
+
     @property
     def samples(self) -> int:
         return self.tally.samples
@@ -215,7 +225,7 @@ def new_tally(window: object, learner: BaseLearner, so_far: Tally | None = None)
 
 
 def seen_of(tally: Tally | None, labels: Labels) -> Progress | None:
-    return None if tally is None else Progress(tally, labels.known)
+    return None if tally is None else Progress(tally, tuple(labels.known))
 
 
 @in_inference(True)
