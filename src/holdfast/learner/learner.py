@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from holdfast.arguments import ANY, AT_LEAST_ONE, Range, real, whole
+from holdfast.arguments import ANY, AT_LEAST_ONE, Range, real, switch, whole
 from holdfast.augment import Augment
 from holdfast.batch import Batch, Task
 from holdfast.errors import BatchError, InputError, NothingLearned
@@ -149,6 +149,7 @@ class Learner:
         if self.frozen_encoder is not None:
             check_holds_features(None if augment == "usual" else augment, self.memory)
             encoder = nn.Flatten()  # the net begins with features
+        standardise = switch("standardise", standardise)
         check_learns(method, whole("updates", updates, AT_LEAST_ONE), standardise)
         self.net = Net(Encoder(encoder, standardise=standardise), HEADS[method.head](self.seed).to(device)).eval()
         self.optimizer = optimizer_of([p for p in self.net.parameters() if p.requires_grad], lr, optimizer, method)

@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
@@ -373,6 +374,7 @@ def _is_row(part: nn.Module) -> bool:
 
 def _frozen(given: object) -> What:
     choices: dict[object, What] = {True: True, False: False, "true": True, "false": False, "but-last": "but-last"}
+    given = bool(given) if isinstance(given, np.bool_) else given
     if not isinstance(given, bool | str) or given not in choices:
         raise InputError(f"frozen must be true, false or but-last, not {given!r}")
     return choices[given]

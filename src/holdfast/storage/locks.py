@@ -180,6 +180,7 @@ def signature(folder: Path) -> tuple[str, str]:
 
 def refuse_files_of_a_learner(path: Path) -> None:
     """What is written to such a file would take the place of what a learner in that folder has acknowledged."""
+    path = Path(os.path.realpath(path))
     if re.fullmatch(r"learner|lock|log\.\d+", path.name) and FolderLock.is_signature(path.parent / FolderLock.NAME):
         raise InputError(f"{path} is a file of the learner that lives in {path.parent}: write to another place")
 
