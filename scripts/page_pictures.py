@@ -3,7 +3,6 @@
 python -m scripts.page_pictures
 """
 
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -45,4 +44,4 @@ def main(to: Path = DOCS, batches: int = BATCHES) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
