@@ -12,6 +12,7 @@ the records, so that none can be out of date:
     {{acc holdfast codec=raw memory=5}}      any choice of a run, and what is usual for the method
     {{acc er vs 24.6 1.2}}                   beside a mean and its standard error
     {{drift@3-5 er probe=drift}}             of the first task's samples, 3 to 5 updates after the first switch
+    {{acc er memory=7 or –}}                 – if there are no runs
     {{needs er-aml memory=50}}               nothing, but there have to be runs
     {{lacks er-aml memory=50}}               nothing, but there must be none yet
 
@@ -49,6 +50,7 @@ DOTS_PER_INCH = 150
 MADE_ELSEWHERE = ("--out", "--jobs")  # options of commands that change nothing in what they find
 ABOUT, AGREES, DIFFERS = "About", "What agrees", "What differs, and why"
 OWN_PAGES = {  # that are notes and nothing else
+    "beyond": "Beyond the paper: holdfast, and what each part of it gives",
     "er-aml": "ER-AML: two ways of fetching, negatives, forgetting",
     "authors-search": "Beside the authors' own search",
     "never-seen": "Classes that were never seen",
@@ -83,6 +85,15 @@ class Records:
         return "".join(part for pair in zip_longest(kept, between, fillvalue="") for part in pair)
 
     def _number(self, request: str) -> str:
+        request, _, otherwise = request.partition(" or ")
+        try:
+            return self._looked_up(request)
+        except NoRuns:
+            if otherwise:
+                return otherwise
+            raise
+
+    def _looked_up(self, request: str) -> str:
         measure, *words = request.split()
         asked, _, rival = " ".join(words).partition(" against ")
         asked, _, baseline = asked.partition(" minus ")

@@ -20,7 +20,7 @@ from holdfast.learner.labels import FORGOTTEN, Labels
 from holdfast.modes import in_inference
 
 if TYPE_CHECKING:
-    from holdfast.learner import Learner
+    from holdfast.learner.base import BaseLearner
 
 NONE = -1  # the answer while no class is known
 POINTS = 256  # of the curve: when there are as many, each two become one
@@ -203,7 +203,7 @@ def check_window(window: object) -> int:
     return whole("progress", window, Range(least=0, most=LONGEST))
 
 
-def new_tally(window: object, learner: Learner, so_far: Tally | None = None) -> Tally | None:
+def new_tally(window: object, learner: BaseLearner, so_far: Tally | None = None) -> Tally | None:
     """None if nothing is to be counted."""
     window = check_window(window)
     if window and learner.method.trains_to_answer:
@@ -219,7 +219,7 @@ def seen_of(tally: Tally | None, labels: Labels) -> Progress | None:
 
 
 @in_inference(True)
-def answered(learner: Learner, samples: Tensor) -> list[int]:
+def answered(learner: BaseLearner, samples: Tensor) -> list[int]:
     """The class index that is answered for each sample now, in the middle of a change."""
     labels = learner.labels
     if len(labels) == len(labels.forgotten):

@@ -234,6 +234,19 @@ class Memory(ABC):
             return np.flatnonzero(np.isin(self._columns["fingerprint"][: len(self)], wanted))
         return equal(self._columns["x"][: len(self)] if self._columns else [], samples)
 
+    def fingerprints(self, slots: Slots) -> NDArray[np.int64]:
+        """By which samples, as they came, are found again without having them.
+
+        Args:
+            slots: where they are held.
+
+        Returns:
+            A number for each.
+        """
+        if self._encoding is not None:
+            return frozen(self._columns["fingerprint"][slots])
+        return np.array([fingerprint(sample) for sample in self._columns["x"][slots]] if len(slots) else [], np.int64)
+
     @property
     def arrivals(self) -> NDArray[np.int64]:
         """For each slot, the position of its sample in the order in which samples were offered, counted from 0."""
