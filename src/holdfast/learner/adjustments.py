@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from holdfast.arguments import AT_LEAST_ONE, LEARNING_RATES, real, whole
+from holdfast.arguments import LEARNING_RATES, UPDATES, real, whole
 from holdfast.errors import InputError, UnknownName
 from holdfast.learner.calibration import unpack
 from holdfast.learner.parts import as_method, check_learns
@@ -56,7 +56,7 @@ def _lr(learner: BaseLearner, value: Any, journal: Journal) -> None:
 
 
 def _updates(learner: BaseLearner, value: Any, journal: Journal) -> None:
-    updates = whole("updates", value, AT_LEAST_ONE)
+    updates = whole("updates", value, UPDATES)
     check_learns(learner.method, updates, False)
     journal.on_undo(partial(setattr, learner.training, "updates", learner.training.updates))
     learner.training.updates = updates

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from holdfast.arguments import AT_LEAST_ONE, Range, real, switch, whole
+from holdfast.arguments import AT_LEAST_ONE, UPDATES, Range, real, switch, whole
 from holdfast.augment import Augment
 from holdfast.errors import BatchError, InputError, NothingLearned
 from holdfast.learner import answers
@@ -89,7 +89,7 @@ class Learner(BaseLearner):
             By default, a batch with a value a hundred times as large as all before it is refused.
         progress: above 0, every labelled sample is answered before it is learned, and `learner.progress` says how
             well, over all samples and over the last so many. This costs one answer per sample.
-        updates: gradient steps on each batch, each with other samples from the memory.
+        updates: gradient steps on each batch, each with other samples from the memory; at most 1000.
         standardise: whether the net sees columns (of images: channels) of mean 0 and variance 1, by the samples that
             have been learned so far.
 
@@ -143,7 +143,7 @@ class Learner(BaseLearner):
             check_holds_features(None if augment == "usual" else augment, self.memory)
             encoder = nn.Flatten()  # the net begins with features
         standardise = switch("standardise", standardise)
-        check_learns(method, whole("updates", updates, AT_LEAST_ONE), standardise)
+        check_learns(method, whole("updates", updates, UPDATES), standardise)
         self.net = Net(Encoder(encoder, standardise=standardise), HEADS[method.head](self.seed).to(device)).eval()
         self.optimizer = optimizer_of([p for p in self.net.parameters() if p.requires_grad], lr, optimizer, method)
         parts: dict[str, Any] = {"seed": self.seed, "updates": updates}

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from holdfast.arguments import AT_LEAST_ONE, whole
+from holdfast.arguments import UPDATES, whole
 from holdfast.augment import BUILT_IN, Augment
 from holdfast.batch import Task
 from holdfast.errors import CheckpointError, InputError
@@ -143,7 +143,7 @@ def restored(
         average=values["average"]["decay"] if "average" in values else 0.0,
         clip_samples=settings.get("clip_samples"),
         progress=values["progress"]["window"] if "progress" in values else 0,
-        updates=whole("updates", settings.get("updates", 1), AT_LEAST_ONE),
+        updates=whole("updates", settings.get("updates", 1), UPDATES),
         standardise=bool(settings.get("standardise", False)),
     )
     unpack(learner, tensors, values, [decode(label) for label in values["labels"]])
