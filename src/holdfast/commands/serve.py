@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import ipaddress
 import logging
 import os
@@ -97,6 +98,7 @@ def main(options: argparse.Namespace) -> int:
         listening = stack.enter_context(closing(_socket(options.host, options.port)))
         service = Service(where, lambda: _opened(where, options), limits, options.name)
         try:
+            gc.freeze()  # what is there by now stays: looking through it takes long, above all when told to stop
             what = "a demonstration, which is gone when it stops" if is_shown else f"the learner in {where}"
             print(f"holdfast: open {_address(options, listening)} in a browser: {what}", flush=True)
             beside = demonstrate if is_shown else None

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from holdfast.arguments import AT_LEAST_ONE, Range, real, whole
+from holdfast.arguments import AT_LEAST_ONE, Range, real, switch, whole
 from holdfast.augment import Augment
 from holdfast.errors import BatchError, InputError, NothingLearned
 from holdfast.learner import answers
@@ -142,6 +142,7 @@ class Learner(BaseLearner):
         if self.frozen_encoder is not None:
             check_holds_features(None if augment == "usual" else augment, self.memory)
             encoder = nn.Flatten()  # the net begins with features
+        standardise = switch("standardise", standardise)
         check_learns(method, whole("updates", updates, AT_LEAST_ONE), standardise)
         self.net = Net(Encoder(encoder, standardise=standardise), HEADS[method.head](self.seed).to(device)).eval()
         self.optimizer = optimizer_of([p for p in self.net.parameters() if p.requires_grad], lr, optimizer, method)

@@ -74,10 +74,8 @@ def check_holds_features(augment: object, memory: Memory) -> None:
         raise InputError(f"a frozen encoder's features cannot be held as {memory.codec.name}: {instead}")
 
 
-def check_learns(method: Method, updates: int, standardise: object) -> None:
+def check_learns(method: Method, updates: int, standardise: bool) -> None:
     """Whether it makes sense to have it learn several times from a batch, or from standardised samples."""
-    if not isinstance(standardise, bool):
-        raise InputError(f"standardise must be True or False, not {standardise!r}")
     if method.learns_by_gradient:
         return
     name = type(method).__name__

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from holdfast.arguments import COUNTED, bytes_of, per_class, whole
+from holdfast.arguments import COUNTED, bytes_of, per_class, switch, whole
 from holdfast.batch import Batch
 from holdfast.errors import CheckpointError, InputError
 from holdfast.memory import codecs, encoded
@@ -61,7 +61,7 @@ class Memory(ABC):
             raise InputError(f"memory: give a number of samples or {capacity.__name__}(number), not its class")
         self._asked = None if capacity is None else whole("memory: the capacity", capacity)
         self.byte_budget = None if nbytes is None else whole("memory: nbytes", nbytes)
-        self._asked_codec, self._or_raw = codecs.find(codec), or_raw
+        self._asked_codec, self._or_raw = codecs.find(codec), switch("memory: or_raw", or_raw)
         self.clear()
 
     def clear(self) -> None:

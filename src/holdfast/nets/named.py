@@ -7,6 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import nn
@@ -159,6 +160,7 @@ def _load_weights(module: nn.Module, file: Path) -> None:
 
 def as_frozen(given: object) -> What:
     choices: dict[object, What] = {True: True, False: False, "true": True, "false": False, "but-last": "but-last"}
+    given = bool(given) if isinstance(given, np.bool_) else given
     if not isinstance(given, bool | str) or given not in choices:
         raise InputError(f"frozen must be true, false or but-last, not {given!r}")
     return choices[given]

@@ -91,6 +91,8 @@ def picture(content: bytes, shape: Sequence[int], limits: Limits) -> NDArray[np.
             return as_sample(image, shape)
     except Refused:
         raise
+    except Image.DecompressionBombError:
+        raise Refused(413, f"a picture may have {limits.pixels} pixels") from None
     except Exception:  # image decoders raise whatever they like
         raise Refused(422, f"a picture cannot be read; it must be whole, and one of {', '.join(FORMATS)}") from None
 

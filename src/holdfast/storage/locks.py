@@ -180,6 +180,7 @@ def signature(folder: Path) -> tuple[str, str]:
 
 def refuse_files_of_a_learner(path: Path) -> None:
     """What is written to such a file would take the place of what a learner in that folder has acknowledged."""
+    path = Path(os.path.realpath(path))
     is_kept = path.parent.name == "kept" and path.name.isdecimal()
     folder = path.parent.parent if is_kept else path.parent
     if not is_kept and not re.fullmatch(r"learner|lock|log\.\d+", path.name):
