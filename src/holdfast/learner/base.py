@@ -19,6 +19,7 @@ from holdfast.learner.labels import Labels
 from holdfast.learner.operations import Adjusted, Asked, Observed, Operation, Remembered, Told
 from holdfast.learner.pending import Pending
 from holdfast.learner.progress import Tally, answered
+from holdfast.learner.state import serialized
 from holdfast.learner.training import Training
 from holdfast.learner.transaction import Change, Changes, Result, nothing
 from holdfast.learner.versions import Versions
@@ -117,6 +118,10 @@ class BaseLearner:
                 at = replace(self.training.context(self.method, "query", self.step), net=self.nets[-1])
                 self._answering = self.method.answering_net(at)
         return self._answering
+
+    def serialized(self, **more: Any) -> bytes:
+        """What `save` writes, with `more` in its manifest."""
+        return self.at_rest(lambda: serialized(self, more))  # until it is written: these are the tensors that learn
 
     def forget_held(self, slots: Callable[[Memory], Slots]) -> int:
         """Erases what is held in some slots of the memory, which are found in turn; says how many samples that were."""

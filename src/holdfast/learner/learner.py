@@ -37,7 +37,7 @@ from holdfast.learner.parts import (
 )
 from holdfast.learner.pending import Pending, Ticket
 from holdfast.learner.progress import Progress, new_tally, seen_of
-from holdfast.learner.state import pack, restored, serialized
+from holdfast.learner.state import pack, restored
 from holdfast.learner.training import Training
 from holdfast.learner.transaction import Changes
 from holdfast.learner.versions import Versions
@@ -494,10 +494,6 @@ class Learner(BaseLearner):
             WriteError: if it cannot be written; a file that was there before is still there.
         """
         export(self, Path(path), shape)
-
-    def serialized(self, **more: Any) -> bytes:
-        """What `save` writes, with `more` in its manifest."""
-        return self.at_rest(lambda: serialized(self, more))  # until it is written: these are the tensors that learn
 
     @classmethod
     def load(
