@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 import warnings
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -130,7 +131,8 @@ def noise(effort: int) -> Iterator[str | None]:
     torch.set_num_threads(1)
     rng = random.Random(0)
     with TemporaryDirectory() as name, watched(Path(name) / "served") as (service, described):
-        paths = [path.format(name="holdfast", version="1") for path in described["paths"] if path != ENDLESS]
+        values = defaultdict(lambda: "1", name="holdfast")
+        paths = [path.format_map(values) for path in described["paths"] if path != ENDLESS]
         for _ in range(150 * effort * effort):
             yield noisy(rng, paths, service, Path(name))
 

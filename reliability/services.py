@@ -101,7 +101,9 @@ class Server:
     def start(self) -> "subprocess.Popen[str]":
         process = subprocess.Popen(self._command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         assert process.stdout is not None
-        if not re.match("holdfast: http", process.stdout.readline()):
+        if not re.match("holdfast: open http", process.stdout.readline()):
+            with process:  # whose pipe is closed, too
+                process.kill()
             raise AssertionError("it did not start")
         return process
 

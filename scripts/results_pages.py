@@ -8,23 +8,29 @@ the records, so that none can be out of date:
     {{acc er:head=cosine}}                   final accuracy, M = 20 on CIFAR-10 with the authors' picks
     {{acc er memory=50 lr=0.01}}             other settings: memory, lr, augment, dataset, stream, start
     {{acc er:head=cosine minus er}}          the difference over the seeds that both have
+    {{acc er:head=cosine against er}}        the same with its 95 % confidence interval
+    {{acc holdfast codec=raw memory=5}}      any choice of a run, and what is usual for the method
     {{acc er vs 24.6 1.2}}                   beside a mean and its standard error
     {{drift@3-5 er probe=drift}}             of the first task's samples, 3 to 5 updates after the first switch
+    {{acc er memory=7 or –}}                 – if there are no runs
     {{needs er-aml memory=50}}               nothing, but there have to be runs
     {{lacks er-aml memory=50}}               nothing, but there must be none yet
 
-A paragraph or list item of which a number has no runs is left out.
+A paragraph, list item or row of a table of which a number has no runs is left out.
 """
 
+import json
 import re
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import pairwise, zip_longest
 from pathlib import Path
+from typing import Any
 
-from holdfast.report.statistics import agreement, with_seeds
+from holdfast import methods
+from holdfast.report.statistics import Paired, agreement, paired, with_seeds
 from holdfast.reproduction import claims, coverage, curves
 from holdfast.reproduction.artifacts import ARTIFACTS
 from holdfast.reproduction.figure import PaperFigure
@@ -36,7 +42,7 @@ from holdfast.reproduction.text_claims import CLAIMS
 from holdfast.runs.exported import read
 from holdfast.runs.grid import grid
 from holdfast.runs.identity import RecordIndex
-from holdfast.runs.spec import RunSpec
+from holdfast.runs.spec import BY_METHOD, CHOICES, RunSpec
 from holdfast.runs.store import Record
 
 RECORDS = "records.json.xz"
@@ -44,6 +50,7 @@ DOTS_PER_INCH = 150
 MADE_ELSEWHERE = ("--out", "--jobs")  # options of commands that change nothing in what they find
 ABOUT, AGREES, DIFFERS = "About", "What agrees", "What differs, and why"
 OWN_PAGES = {  # that are notes and nothing else
+    "beyond": "Beyond the paper: holdfast, and what each part of it gives",
     "er-aml": "ER-AML: two ways of fetching, negatives, forgetting",
     "authors-search": "Beside the authors' own search",
     "never-seen": "Classes that were never seen",
@@ -68,24 +75,36 @@ class Records:
     def filled(self, note: str) -> str:
         """A note with its numbers, without what has none."""
         kept = []
-        for block in re.split(r"\n\n+|\n(?=- )", note.strip()):
+        for block in re.split(r"\n\n+|\n(?=- |\| )", note.strip()):
             try:
                 text = re.sub(r"\{\{(.*?)\}\}", lambda found: self._number(found[1]), block)
             except NoRuns:
                 continue
             kept.append(text)
-        between = ["\n" if a.startswith("- ") and b.startswith("- ") else "\n\n" for a, b in pairwise(kept)]
+        between = ["\n" if a[:2] == b[:2] and a[:2] in ("- ", "| ") else "\n\n" for a, b in pairwise(kept)]
         return "".join(part for pair in zip_longest(kept, between, fillvalue="") for part in pair)
 
     def _number(self, request: str) -> str:
+        request, _, otherwise = request.partition(" or ")
+        try:
+            return self._looked_up(request)
+        except NoRuns:
+            if otherwise:
+                return otherwise
+            raise
+
+    def _looked_up(self, request: str) -> str:
         measure, *words = request.split()
-        asked, _, baseline = " ".join(words).partition(" minus ")
+        asked, _, rival = " ".join(words).partition(" against ")
+        asked, _, baseline = asked.partition(" minus ")
         asked, _, beside = asked.partition(" vs ")
         values = self._values(measure, asked)
         if measure == "lacks" and not values:
             return ""
         if measure == "lacks":
             raise NoRuns(request)
+        if rival:
+            return _with_interval(paired(values, self._values(measure, rival)), request)
         if baseline:
             others = self._values(measure, baseline)
             values = {seed: value - others[seed] for seed, value in values.items() if seed in others}
@@ -111,15 +130,31 @@ class Records:
 def _spec(asked: str) -> RunSpec:
     method, *others = asked.split()
     given = dict(word.split("=", 1) for word in others)
+    of_a_run = {CHOICES[name].name for name in BY_METHOD} - {"augment"}
+    if method.partition(":")[0] == "holdfast" or of_a_run & set(given):
+        choices = {"stream": "cifar10", "memory": 20, "eval": "rotating:100", "seeds": 1}
+        choices |= {name: _value(text) for name, text in given.items()}
+        (spec,) = grid(method=method, **choices)
+        usual = asdict(methods.find(spec.method).usual)
+        return replace(spec, **{name: usual[name] for name in spec.undecided & set(usual)})
     augment, memory = given.get("augment") == "true", int(given.get("memory", 20))
-    if "lr" in given:
-        stream = given.get("stream", "cifar10")
-        choices = {"stream": stream, "method": method, "memory": memory, "lr": float(given["lr"]), "augment": augment}
-        (spec,) = grid(**choices, eval="rotating:100", probe=given.get("probe", ""), seeds=1)
-        return spec
     names = {name: given[name] for name in ("dataset", "stream", "start", "probe") if name in given}
     (spec,) = Setting(method=method, memory=memory, augment=augment, **names).specs(1)
     return spec
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _with_interval(found: Paired | None, request: str) -> str:
+    if found is None:
+        raise NoRuns(request)
+    interval = "" if found.low is None else f" [{found.low:+.1f}, {found.high:+.1f}]"
+    return f"{found.difference:+.1f}{interval} ({found.n})"
 
 
 def _drift_in(measure: str) -> Callable[[Record], float | None]:

@@ -76,7 +76,7 @@ def encoder():
 
 
 @pytest.mark.slow
-def test_own_data(folder: Path) -> None:
+def test_own_data(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     colours = {"Lime": (90, 200, 40), "Pear": (200, 190, 60), "Plum": (110, 30, 110), "Tomato": (220, 40, 30)}
     rng = np.random.default_rng(0)
     for part, number in (("Training", 5), ("Test", 2)):
@@ -88,7 +88,7 @@ def test_own_data(folder: Path) -> None:
                 Image.fromarray(photo).save(kind / f"{place}.jpg")
     (folder / "lite0.py").write_text(ENCODER)
     (table, _, exported, _, _, printed, _), names = executed("own-data.md")
-    assert "slda" in table and "training on Training, testing on Test" in table
+    assert "slda" in table and "training on Training, testing on Test" in capsys.readouterr().err
     assert "fruits.onnx answers as fruits.learner" in exported
     assert names["found"].threshold > 0 and len(printed.splitlines()) == 2 + len(names["found"].trade_off)
 

@@ -97,6 +97,12 @@ def test_what_records_say_is_what_their_counts_say() -> None:
         ("kept{{lacks er memory=7}}", "kept"),
         ("left out{{lacks er}}", ""),
         ("one\n\ntwo {{acc er memory=7}}\n\nthree", "one\n\nthree"),
+        (
+            "| a |\n|---|\n| {{acc er memory=7}} |\n| {{acc er or x}} {{acc er memory=7 or –}} |",
+            r"\| a \|\n\|---\|\n\| .*± .* – \|",
+        ),
+        ("{{acc er-ace against er}}", r"\+\d+\.\d \[[+-]\d+\.\d, [+-]\d+\.\d\] \(\d\)"),
+        ("left out{{acc holdfast average=0}}", ""),
         ("- one\n- two {{acc er}} {{acc er memory=7}}\n- three", "- one\n- three"),
     ],
 )

@@ -135,7 +135,7 @@ def _fill_memory(run: Run, updates: int) -> None:
     """With samples of the first task, so many updates long: the memory is full after a small part of the stream."""
     learner, rows = run.learner, run.stream.order[: run.stream.starts[updates]]
     held = np.resize(rows, learner.memory.capacity)
-    if len(held) and not learner.method.stored_extras:
+    if len(held) and not learner.memory.extras:  # which nobody could make up
         learner.remember(run.stream.dataset.train_x[held], run.stream.dataset.train_y[held])
 
 
