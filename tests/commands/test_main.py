@@ -428,3 +428,14 @@ def test_results_are_on_stdout_and_what_is_under_way_on_stderr(
     assert main([*own, "--seeds", "1", "--method", "ncm", "--jobs", "1", "--fresh", "--quiet"]) == 0
     shown, noted = capsys.readouterr()
     assert "(majority)" in shown and noted == ""
+
+
+def test_a_command_that_is_stopped_while_it_is_loaded_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stopped(name: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("holdfast.commands.main.import_module", stopped)
+    assert main(["run"]) == 130
+    assert capsys.readouterr() == ("", "holdfast: stopped\n")

@@ -278,6 +278,19 @@ def test_a_question_asked_while_another_thread_fails_is_not_lost(home: Path) -> 
         copy.tell(ticket.number, BATCHES[2][1])
 
 
+def test_a_question_leaves_the_checkpoint_to_the_next_change(home: Path) -> None:
+    with opened(home, checkpoint_every=1) as learner:
+        learner.observe(*BATCHES[0])
+        learner.observe(*BATCHES[1])
+        before = (home / "learner").stat()
+        tickets = [learner.ask(BATCHES[2][0]) for _ in range(5)]
+        assert (home / "learner").stat() == before
+        learner.tell(tickets[0], BATCHES[2][1])
+        assert (home / "learner").stat() != before
+    with opened(home) as learner:
+        assert len(learner.pending) == 4
+
+
 def test_a_large_number_of_somebody_elses_log_does_no_harm(home: Path) -> None:
     with opened(home) as learner:
         learner.observe(*BATCHES[0])

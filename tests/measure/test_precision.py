@@ -171,3 +171,25 @@ def test_here_it_is_float32_or_bf16_that_agrees(x: Tensor) -> None:
     """On any processor, whatever it announces."""
     found = suitable(Net(slim_resnet18(), LinearHead()).eval(), x)
     assert found.name in ("float32", "bf16") and found.why
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\xff\xfe",
+        b"5",
+        b"[]",
+        b"{}",
+        b'{"name": "fp4", "why": ""}',
+        b'{"name": ["bf16"], "why": 3}',
+        b"[" * 10**5,
+    ],
+)
+def test_a_memory_of_an_outcome_that_is_damaged_is_made_anew(content: bytes, cache: Path) -> None:
+    known = Precision("bf16", "found")
+    file = precision.folder() / "key.json"
+    file.parent.mkdir()
+    file.write_bytes(content)
+    assert precision._remembered("key", lambda: known) == known
+    assert json.loads(file.read_bytes()) == {"name": "bf16", "why": "found"}

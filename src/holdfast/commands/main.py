@@ -86,7 +86,6 @@ class CommandParser(Parser):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    options = parser().parse_args(argv)
     terminated = False
 
     def terminate(number: int, frame: FrameType | None) -> None:
@@ -96,7 +95,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     before = signal.signal(signal.SIGTERM, terminate)
     try:
-        code = _exit_code(options)
+        code = _exit_code(argv)
     finally:
         signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
         if argv is None and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
@@ -104,8 +103,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     return TERMINATED if terminated and code == STOPPED else code
 
 
-def _exit_code(options: argparse.Namespace) -> int:
+def _exit_code(argv: Sequence[str] | None) -> int:
     try:
+        options = parser().parse_args(argv)  # which loads the command: that takes seconds, and may be stopped
         code = int(options.command(options))
         sys.stdout.flush()
         return code
