@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,6 +32,7 @@ def bench() -> Iterator[Ratio]:
     yield _added()
     yield _while_learning()
     yield _learning()
+    yield _followed()
 
 
 @contextmanager
@@ -110,6 +111,25 @@ def _learning() -> Ratio:
         shares = [_seconds(here) / _seconds(there) for _ in range(1 + ROUNDS)][1:]
         learner.close()
     return Ratio("samples a second over HTTP / in process", statistics.median(shares), 0.95, at_least=True)
+
+
+def _followed() -> Ratio:
+    """With the page open or not, in turns."""
+    with TemporaryDirectory() as folder, _served(folder) as address, Client(address) as client:
+
+        def learn() -> None:
+            for _ in range(BATCHES):
+                client.observe(X, Y)
+
+        def with_the_page() -> None:
+            page = HTTPConnection(address.removeprefix("http://"))
+            page.request("GET", "/v1/events")
+            with closing(page.getresponse()), closing(page):
+                learn()
+
+        learn()
+        shares = [_seconds(learn) / _seconds(with_the_page) for _ in range(ROUNDS)]
+    return Ratio("samples a second with the page open / closed", statistics.median(shares), 0.99, at_least=True)
 
 
 def _question(address: str) -> Callable[[], None]:

@@ -102,7 +102,10 @@ FIGURES: dict[str, Figure] = {
         "a disk that becomes read-only is a clear error and costs nothing else",
         together(writes.disk_becomes_read_only, writes.mounted_read_only),
     ),
-    "R39": Figure("clocks that jump by years change nothing", clocks.clocks_jump),
+    "R39": Figure(
+        "clocks that jump by years change nothing",
+        together(clocks.clocks_jump, clocks.clocks_jump_between_checkpoints),
+    ),
     "R40": Figure(
         "calls that are interrupted or write only a part cost nothing",
         together(writes.written_in_parts, writes.calls_interrupted, writes.signals_all_the_time),

@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Self
 from unittest.mock import patch
 
+import holdfast
 from holdfast.durable import DurableLearner
 from reliability import durable_learner
 from reliability.outcome import counted
@@ -92,3 +93,27 @@ def is_synced(learner: DurableLearner) -> bool:
             return True
         waiting.wait(SOON)  # by the clock of the system, which nobody has patched
     return False
+
+
+@counted
+def clocks_jump_between_checkpoints(effort: int) -> Iterator[str | None]:
+    """Those that are kept are the last ones, although each was written years before or after the others."""
+    for number in range(effort):
+        rng = random.Random(number)
+        with TemporaryDirectory() as name:
+            yield flaw_of_keeping(Path(name), rng, most=1 + number % 3)
+
+
+def flaw_of_keeping(folder: Path, rng: random.Random, most: int) -> str | None:
+    place = durable_learner.folder_of(folder)
+    with durable_learner.opened(folder, keep=most) as learner:
+        for number in range(6):
+            learner.observe(*durable_learner.batch(number))
+            learner.checkpoint()
+            there, last = [each.step for each in holdfast.kept(place)], range(learner.step, -1, -1)[:most]
+            if there != list(last):
+                return f"after step {learner.step}, {there} are kept"
+            jump = rng.uniform(-30, 30) * YEAR
+            for each in holdfast.kept(place):
+                os.utime(place / "kept" / str(each.step), (each.time + jump, each.time + jump))
+    return None

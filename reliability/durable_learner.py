@@ -95,7 +95,7 @@ def observe_once_more(folder: Path, before: State) -> bool:
 
 
 def flaw_of_doing_again(operations: list[Operation], folder: Path, right: State, closed_between: bool) -> str | None:
-    """What is wrong if each deed that fails once is done again with the same learner, or with what it left behind."""
+    """What is wrong if each operation that fails once is repeated, with the same learner or with what it left."""
 
     def open_it() -> DurableLearner:
         return opened(folder, checkpoint_every=ROOM)
@@ -124,7 +124,7 @@ def flaw_of_doing_again(operations: list[Operation], folder: Path, right: State,
 
 
 def state_when_killed(operations: list[Operation], folder: Path) -> State:
-    """The state at the moment at which a deed has failed, or all are done, and the process ends as kill -9 ends it."""
+    """The state when an operation has failed, or all are done, and the process ends as kill -9 ends it."""
     try:
         learner = opened(folder, checkpoint_every=ROOM)
     except WriteError:

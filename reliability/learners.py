@@ -145,7 +145,7 @@ def flaw_at_the_end(folder: Path, acknowledged: int, more: int = 10) -> str | No
         done = learner.step + learner.pending.asked
         if done - acknowledged not in (0, 1):
             return f"{acknowledged} operations acknowledged, {done} there"
-        while done % 8 == 7 or more > 0:  # erasing may be done where the deed it belongs to is not
+        while done % 8 == 7 or more > 0:  # erasing may be done where the operation it belongs to is not
             done, more = operation(learner), more - 1
     while same.step + same.pending.asked < done:
         operation(same)

@@ -7,7 +7,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from holdfast import DER, ERAML, ClassBalanced, Learner, Memory, Reservoir, mlp, slim_resnet18, small_cnn
+from holdfast import (
+    DER,
+    ERAML,
+    ClassBalanced,
+    ICaRL,
+    Learner,
+    Memory,
+    Reservoir,
+    mlp,
+    pretrained,
+    slim_resnet18,
+    small_cnn,
+)
 from holdfast.arguments import Range, real, whole
 from holdfast.errors import InputError
 
@@ -37,6 +49,27 @@ def test_numpys_numbers_are_as_good_as_pythons(tmp_path: Path) -> None:
         one.save(tmp_path / name)
     assert (tmp_path / "plain").read_bytes() == (tmp_path / "numpys").read_bytes()
     assert Learner.load(tmp_path / "numpys").state_hash() == plain.state_hash()
+
+
+def switched(on: Any) -> Learner:
+    encoder = pretrained(mlp((4,)), frozen=on(False))
+    return Learner(encoder, "er", memory=Reservoir(5, codec="webp:75", or_raw=on(True)), standardise=on(True))
+
+
+def test_numpys_switches_are_as_good_as_pythons() -> None:
+    plain, numpys = switched(bool), switched(np.bool_)
+    for one in (plain, numpys):
+        one.observe(X, list("aabbcc"))
+    assert numpys.state_hash() == plain.state_hash()
+    assert numpys.settings == plain.settings and numpys.memory.settings == plain.memory.settings
+    assert ICaRL(distil=np.bool_(False)).distil is False  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("wrong", [1, 0.0, "no", None, np.int64(1)])
+def test_what_is_neither_true_nor_false(wrong: Any) -> None:
+    for make in (lambda: Learner(mlp((4,)), "er", standardise=wrong), lambda: Reservoir(5, or_raw=wrong)):
+        with pytest.raises(InputError, match="must be True or False, not "):
+            make()
 
 
 @pytest.mark.parametrize("kind", [Reservoir, ClassBalanced])
@@ -91,3 +124,9 @@ def test_an_int_that_no_tensor_can_be_multiplied_with_becomes_a_float() -> None:
     assert type(learner.method.alpha) is float  # type: ignore[attr-defined]
     with pytest.raises(InputError, match="alpha must be a finite number"):
         DER(alpha=10**400)
+
+
+def test_an_int_beyond_all_floats_is_refused_where_infinity_is_not() -> None:
+    assert Learner(mlp((2,)), "er", clip_samples=float("inf")).clip_samples == float("inf")
+    with pytest.raises(InputError, match="clip_samples must be a finite number"):
+        Learner(mlp((2,)), "er", clip_samples=10**400)

@@ -32,7 +32,6 @@ MAIN += [
     "river.OnlineClassifier",
 ]
 INTERNAL = {  # of classes that are public: what other rooms of the package need of them
-    "Learner": {"answering_net", "as_samples", "at_rest", "repeat", "serialized"},
     "Memory": {
         "codec_version",
         "copy",

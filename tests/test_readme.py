@@ -2,6 +2,10 @@
 
 import doctest
 import re
+import shutil
+import subprocess
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -49,3 +53,17 @@ def test_the_table_has_every_method() -> None:
 
 def test_what_it_links_to_is_there() -> None:
     assert broken_links(README) == []
+
+
+def test_on_a_package_index_no_link_is_relative_and_the_project_is_named(tmp_path: Path) -> None:
+    for name in ("README.md", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path)
+    command = [sys.executable, str(ROOT / "scripts" / "for_package_index.py"), "https://forge/us/it", "v1"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    links = re.findall(r"\]\(([^)]+)\)", (tmp_path / "README.md").read_text())
+    assert "https://forge/us/it/raw/v1/docs/anytime.png" in links
+    assert [link for link in links if not link.startswith("https://")] == []
+    paths = [link.partition("/v1/")[2] for link in links if link.startswith("https://forge/")]
+    assert len(paths) > 10 and [path for path in paths if not (ROOT / path).exists()] == []
+    project = tomllib.loads((tmp_path / "pyproject.toml").read_text())["project"]
+    assert project["urls"]["Source"] == "https://forge/us/it"

@@ -22,12 +22,12 @@ import torch
 
 import holdfast
 from holdfast import machine
-from holdfast.durable import durable, log
+from holdfast.durable import durable, history, log
 from holdfast.durable.folder import Folder
 from holdfast.durable.snapshot import Place
 from holdfast.learner import answers, soundness, state, transaction, versions
 from holdfast.memory import class_index, reservoir, thinning
-from holdfast.nets import net
+from holdfast.nets import encoders, heads
 from holdfast.runs.store import Store
 from holdfast.storage import checkpoint, files, locks
 from holdfast.storage.files import Appendix
@@ -163,7 +163,7 @@ def test_a_store_that_takes_missing_bytes_for_zeros_is_noticed(monkeypatch: pyte
         (log.examined, "safe > place", "False", damage.bits_flipped),
         (checkpoint.unpack, "digest(tensors, text) != checksum", "False", damage.bits_flipped),
         (checkpoint.distrust, "except Exception", "except AttributeError", forgeries.forged_files),
-        (net.built_in, "shapes != {", "None is {", forgeries.forged_files),
+        (encoders.built_in, "shapes != {", "None is {", forgeries.forged_files),
     ],
 )
 def test_trust_is_noticed(
@@ -171,15 +171,15 @@ def test_trust_is_noticed(
 ) -> None:
     careless = changed(function, part, instead)
     monkeypatch.setattr(f"{function.__module__}.{function.__name__}", careless)
-    monkeypatch.setattr(state, "built_in", net.built_in)
+    monkeypatch.setattr(state, "built_in", encoders.built_in)
     assert any(trials_of(figure))
 
 
 @pytest.mark.parametrize(
     ("function", "part", "instead", "figure"),
     [
-        (net._resized, "resized[:rows] = value[:rows]", "pass", growth.rows_stay),
-        (net.Head.grow, "] = parameter.detach()", "] = 0", growth.rows_stay),
+        (heads._resized, "resized[:rows] = value[:rows]", "pass", growth.rows_stay),
+        (heads.Head.grow, "] = parameter.detach()", "] = 0", growth.rows_stay),
         (reservoir.Reservoir._admit, "rng.integers(0, arrival + 1)", "rng.integers(0, 9, n)", odds.reservoirs_are_fair),
         (thinning.Thinning.fit, "** (1 / self._now)", "** 0", odds.encoded_reservoirs_are_fair),
         (versions.Versions._current, "not version.readers", "True", readers.changed_at_every_line_of_an_answer),
@@ -248,7 +248,7 @@ def test_a_careless_folder_is_noticed(
         (log._entry, "right == frame", "True", entries.entries_mixed_up),
         (log.framed, "key=chain", "key=salt", entries.entries_mixed_up),
         (log.examined, "safe > place", "False", entries.entries_mixed_up),
-        (net.Head._exchange, "setattr(self, name, new)", "old.data, new = new.data, old", moments.steps_that_failed),
+        (heads.Head._exchange, "setattr(self, name, new)", "old.data, new = new.data, old", moments.steps_that_failed),
         (versions.Version.give_back, "torch._foreach_copy_(live, copies)", "pass", moments.steps_that_failed),
         (class_index.Journal.undo, "while self._undo", "while False", exhaustion.out_of_memory_anywhere),
         (files.write, "raise WriteError", "raise KeyError", writes.disk_becomes_read_only),
@@ -297,6 +297,11 @@ def test_a_log_that_is_synced_by_the_clock_is_noticed(monkeypatch: pytest.Monkey
     monkeypatch.setattr(Appendix, "_keep_syncing", by_the_clock)
     monkeypatch.setattr(clocks, "PATIENCE", 0.3)
     assert any(trials_of(clocks.clocks_jump))
+
+
+def test_checkpoints_that_are_kept_by_the_clock_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "TICK", -(10**12))
+    assert any(trials_of(clocks.clocks_jump_between_checkpoints))
 
 
 def look_without_a_lock(folder: Path, messages: Connection) -> None:

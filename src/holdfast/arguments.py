@@ -1,4 +1,4 @@
-"""Numbers that callers give: numpy's are as welcome as Python's, and what is kept is Python's."""
+"""Numbers and switches that callers give: numpy's are as welcome as Python's, and what is kept is Python's."""
 
 import math
 import numbers
@@ -6,6 +6,8 @@ import re
 import sys
 from dataclasses import dataclass
 from fractions import Fraction
+
+import numpy as np
 
 from holdfast.errors import InputError
 
@@ -32,6 +34,7 @@ class Range:
 
 ANY, NOT_NEGATIVE, POSITIVE = Range(), Range(least=0), Range(above=0)
 AT_LEAST_ONE = Range(least=1)
+UPDATES = Range(least=1, most=1000)  # gradient steps on one batch: with more, it would seem to hang
 COUNTED = Range(least=0, most=2**53)  # of what has happened so far: nobody has counted further
 LEARNING_RATES = Range(above=0, most=1000)
 DECAYS = Range(least=0, most=0.9999)  # of averages of weights and of momentum: float32 cannot add up smaller shares
@@ -45,12 +48,19 @@ def whole(name: str, value: object, allowed: Range = NOT_NEGATIVE) -> int:
     return number
 
 
+def switch(name: str, value: object) -> bool:
+    if not isinstance(value, bool | np.bool_):
+        raise InputError(f"{name} must be True or False, not {value!r}")
+    return bool(value)
+
+
 def real(name: str, value: object, allowed: Range = ANY) -> float:
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise InputError(f"{name} must be a number{allowed}, not {value!r}")
     number = int(value) if isinstance(value, numbers.Integral) else float(value)
-    if number not in allowed:
-        raise InputError(f"{name} must be a finite number{allowed}, not {value!r}")
+    if number not in allowed or (isinstance(number, int) and abs(number) > FINITE):
+        said = f"{value!r}" if abs(number) < LARGEST else "one that large"
+        raise InputError(f"{name} must be a finite number{allowed}, not {said}")
     return float(number) if abs(number) > LARGEST else number  # larger integers cannot be multiplied with a tensor
 
 

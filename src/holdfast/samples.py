@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -35,6 +36,10 @@ Equal = Callable[[Iterable[NDArray[Any]], Tensor], NDArray[np.int64]]  # which o
 
 LARGEST_VALUE = torch.finfo(torch.float32).max
 ROUNDING = 1e-4  # of features, against their length
+WHOLE = (torch.int8, torch.int16, torch.int32, torch.int64, torch.bool)
+MASKED = "x has masked values; fill them, x.filled(...), or leave these samples out"
+NOT_DENSE = "x is or has a sparse, nested or meta tensor; it must be a dense one"
+TOO_LARGE = "x has a value that is NaN, infinite or too large for float32"
 FAR = 100  # times as large as all values so far: no measurement, but a mistake or a mark for a missing value
 TOO_FAR = (
     f"which is more than {FAR} times as large as any other so far: mend it or leave it out; "
@@ -59,11 +64,7 @@ def as_tensor(
     if isinstance(x, np.ndarray):
         samples = _of_array(x)
     elif isinstance(x, Tensor):
-        if not is_dense(x):
-            raise BatchError("x is a sparse, nested or meta tensor; it must be a dense one")
-        if not x.is_floating_point() and x.dtype != torch.uint8:
-            raise BatchError(f"x has type {x.dtype}; it must be uint8 or float")
-        samples = x.detach().clone(memory_format=torch.contiguous_format)
+        samples = _of_tensor(x)
     else:
         raise BatchError("x has features; they are for learners with a frozen pretrained encoder")
     if samples.ndim < 2:
@@ -73,18 +74,29 @@ def as_tensor(
         if clip is not None and clip <= LARGEST_VALUE and _is_finite(x):
             samples.clamp_(-clip, clip)
         if not samples.isfinite().all():
-            raise BatchError("x has a value that is NaN, infinite or too large for float32")
+            raise BatchError(TOO_LARGE)
     check_fits(samples, sample_template)
     return samples
 
 
+def _of_tensor(x: Tensor) -> Tensor:
+    if not is_dense(x):
+        raise BatchError(NOT_DENSE)
+    if x.ndim == 2 and x.dtype in WHOLE:
+        return x.float()
+    if not x.is_floating_point() and x.dtype != torch.uint8:
+        more = "; images from 0 to 255 are x.to(torch.uint8)" if x.dtype in WHOLE else ""
+        raise BatchError(f"x has type {x.dtype}; it must be uint8 or float{more}")
+    return x.detach().clone(memory_format=torch.contiguous_format)
+
+
 def _of_array(x: NDArray[Any]) -> Tensor:
-    is_table = x.dtype.kind in "iu" and x.dtype != np.uint8 and x.ndim == 2  # of whole numbers
+    is_table = x.dtype.kind in "iub" and x.dtype != np.uint8 and x.ndim == 2  # of whole numbers
     if x.dtype.kind != "f" and x.dtype != np.uint8 and not is_table:
         more = "; images from 0 to 255 are x.astype(np.uint8)" if x.dtype.kind in "iu" else ""
         raise BatchError(f"x has type {x.dtype}; it must be uint8 or float{more}")
     if is_masked(x):
-        raise BatchError("x has masked values; fill them, x.filled(...), or leave these samples out")
+        raise BatchError(MASKED)
     with np.errstate(over="ignore"):  # what does not fit becomes infinite, and is clipped or refused by the caller
         return torch.from_numpy(x.astype(np.uint8 if x.dtype == np.uint8 else np.float32, order="C", subok=False))
 
@@ -95,7 +107,9 @@ def _as_array(x: object, shape: Sequence[int] | None) -> NDArray[Any]:
         if any(isinstance(each, Image | str | Path) for each in x):
             return _of_images(x, shape)
         try:
-            samples = [each.detach().cpu().numpy() if isinstance(each, Tensor) else np.asarray(each) for each in x]
+            samples = [_one(each) for each in x]
+        except BatchError:
+            raise
         except (ValueError, TypeError) as error:
             raise BatchError(f"x has a sample that is no array: {error}") from None
         shapes = {each.shape for each in samples}
@@ -111,9 +125,35 @@ def _as_array(x: object, shape: Sequence[int] | None) -> NDArray[Any]:
     else:
         what = "an array, a tensor, a data frame or a list of samples"
         raise BatchError(f"x must be {what}, not {type(x).__name__}{_instead_of(x)}")
-    if found.dtype.kind not in "fiub":
-        raise BatchError(f"x has values that are not numbers ({found.dtype}); leave them out, or write them as numbers")
-    return found.astype(np.float32) if found.dtype.kind == "b" else found
+    return _as_numbers(found)
+
+
+def _one(sample: object) -> NDArray[Any]:
+    """Of a list."""
+    if is_masked(sample):
+        raise BatchError(MASKED)
+    if not isinstance(sample, Tensor):
+        return np.asarray(sample)
+    if not is_dense(sample):
+        raise BatchError(NOT_DENSE)
+    sample = sample.detach().cpu()
+    return (sample.float() if sample.is_floating_point() and sample.itemsize < 4 else sample).numpy()
+
+
+def _as_numbers(found: NDArray[Any]) -> NDArray[Any]:
+    """Data frames with columns of several types, or of types that may miss values, give Python's numbers."""
+    if found.dtype.kind == "b":
+        return found.astype(np.float32)
+    if found.dtype.kind in "fiu":
+        return found
+    others = [value for value in found.flat if not isinstance(value, Real | np.bool_)]
+    if others:
+        kind = "missing" if others[0] is None else type(others[0]).__name__
+        raise BatchError(f"x has values that are not numbers ({kind}); leave them out, or write them as numbers")
+    try:
+        return found.astype(np.float64)
+    except OverflowError:
+        raise BatchError(TOO_LARGE) from None
 
 
 def _instead_of(x: object) -> str:
@@ -135,6 +175,8 @@ def _of_images(given: Sequence[Any], shape: Sequence[int] | None) -> NDArray[np.
     for each in given:
         if not isinstance(each, Image | str | Path | np.ndarray):
             raise BatchError(f"x has images and other things, such as a {type(each).__name__}")
+        if is_masked(each):
+            raise BatchError(MASKED)
         try:
             if isinstance(each, np.ndarray):
                 image = images.of_array(each)

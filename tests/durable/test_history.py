@@ -1,12 +1,15 @@
 """Going back to a checkpoint that was kept."""
 
+import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import holdfast
 from holdfast import ERACE, mlp
+from holdfast.durable import durable
 from holdfast.errors import CheckpointError, InputError, InUse
 
 X = np.random.default_rng(0).standard_normal((8, 3)).astype(np.float32)
@@ -51,11 +54,73 @@ def test_a_damaged_one_changes_nothing(tmp_path: Path) -> None:
     with holdfast.open(folder, mlp((3,), width=8), ERACE(), memory=20, keep=2) as learner:
         learner.observe(X, list("abababab"))
         hashed = learner.state_hash()
-    (folder / "kept" / "0").write_bytes(b"something else")
+    flip(folder / "kept" / "0")
     with pytest.raises(CheckpointError):
         holdfast.roll_back(folder, 0)
     with holdfast.open(folder) as learner:
         assert learner.state_hash() == hashed
+
+
+def test_files_of_others_among_them_stay(tmp_path: Path) -> None:
+    folder = tmp_path / "w"
+    theirs = {folder / "kept" / name: name.encode() for name in ("2024", "1", "notes", "007", ".2.0123456789abcdef~")}
+    (folder / "kept").mkdir(parents=True)
+    with holdfast.open(tmp_path / "v", mlp((3,), width=8), ERACE(), memory=20) as learner:
+        learner.backup(folder / "whole")
+    for name in ("learner", "log.1", "lock"):
+        (folder / "whole" / name).rename(folder / name)
+    for file, content in theirs.items():
+        file.write_bytes(content)
+    with holdfast.open(folder, keep=1) as learner:
+        for _ in range(3):
+            learner.observe(X, list("abababab"))
+            learner.checkpoint()
+        learner.forget("a")
+    assert {file: file.read_bytes() for file in theirs} == theirs
+    assert [each.step for each in holdfast.kept(folder)] == [3]
+    assert "kept/2024 is not a checkpoint that was kept; it is left alone" in holdfast.verify(folder).notes
+    with pytest.raises(InputError, match="write to another place"):
+        learner.save(folder / "kept" / "3")
+
+
+def test_the_last_ones_stay_wherever_the_clock_stands(tmp_path: Path) -> None:
+    with holdfast.open(tmp_path / "w", mlp((3,), width=8), ERACE(), memory=20, keep=2) as learner:
+        for _ in range(4):
+            learner.observe(X, list("abababab"))
+            learner.checkpoint()
+            for number, each in enumerate(holdfast.kept(tmp_path / "w")):  # as if the clock went back by years now
+                os.utime(tmp_path / "w" / "kept" / str(each.step), (2e9 - number, 2e9 - number))
+    assert [each.step for each in holdfast.kept(tmp_path / "w")] == [4, 3]
+
+
+def test_what_a_killed_writer_left_is_forgotten_with_the_rest(tmp_path: Path) -> None:
+    with holdfast.open(tmp_path / "w", mlp((3,), width=8), ERACE(), memory=20, keep=2) as learner:
+        learner.observe(X, ["secret"] * 4 + ["b"] * 4)
+        learner.checkpoint()
+        (tmp_path / "w" / "kept" / "1").rename(tmp_path / "w" / "kept" / ".1.0123456789abcdef")
+        learner.forget("secret")
+    assert [file.name for file in (tmp_path / "w" / "kept").iterdir()] == ["1"]
+
+
+def test_a_question_too_large_for_the_log_erases_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(durable, "LARGEST_ENTRY", X.nbytes)
+    with holdfast.open(tmp_path / "w", mlp((3,), width=8), ERACE(), memory=20, keep=3) as learner:
+        learner.observe(X[:2], list("ab"))
+        learner.checkpoint()
+        assert learner.ask(X).number == 0
+        hashed = learner.state_hash()
+    assert [each.step for each in holdfast.kept(tmp_path / "w")] == [1, 0]
+    with holdfast.open(tmp_path / "w") as learner:
+        assert learner.state_hash() == hashed
+
+
+@pytest.mark.parametrize("step", [True, 0.0, "0", None, -1])
+def test_a_step_is_a_whole_number(step: Any, tmp_path: Path) -> None:
+    with holdfast.open(tmp_path / "w", mlp((3,), width=8), ERACE(), memory=20, keep=3) as learner:
+        learner.observe(X, list("abababab"))
+        learner.checkpoint()
+    with pytest.raises(InputError, match="step must be a whole number"):
+        holdfast.roll_back(tmp_path / "w", step)
 
 
 @pytest.mark.parametrize("damage", ["flipped", "missing", "without its log"])

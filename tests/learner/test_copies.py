@@ -30,7 +30,11 @@ def test_what_it_hands_out_can_be_changed_without_changing_it() -> None:
 
 def test_views_are_frozen() -> None:
     made = learner()
-    for view in (made.memory.arrivals, *made.memory.extras.values()):
+    progress = made.progress
+    assert progress is not None
+    assert type(progress.labels) is tuple
+    counted = (progress.tally.by_class, progress.tally.last, progress.tally.curve)
+    for view in (made.memory.arrivals, *made.memory.extras.values(), *counted):
         with pytest.raises(ValueError, match="read-only"):
             view[:] = 0
 

@@ -28,6 +28,11 @@ def photo(width: int, height: int, mode: str = "RGB") -> Image.Image:
         [np.array(row, float) for row in TABLE],
         [torch.tensor(row, dtype=torch.float32) for row in TABLE],
         tuple(map(tuple, TABLE)),
+        torch.tensor(TABLE),
+        torch.tensor(TABLE, dtype=torch.int8),
+        [torch.tensor(row, dtype=torch.bfloat16) for row in TABLE],
+        [np.array(row, object) for row in TABLE],
+        [np.ma.masked_array(row, mask=False) for row in TABLE],
     ],
 )
 def test_tables_of_any_kind_are_the_same_samples(x: Any) -> None:
@@ -42,6 +47,35 @@ def test_data_frames() -> None:
     assert set(learner.predict(frame)) <= {"up", "down"}
     with pytest.raises(BatchError, match="not numbers"):
         learner.observe(frame.assign(a="red"), ["up", "down"])
+
+
+@pytest.mark.parametrize("types", [float, "Float64", "Int64", object, {"a": int, "b": "float32", "c": "Int8"}])
+def test_data_frames_of_any_types_are_the_same_samples(types: Any) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(TABLE, columns=["a", "b", "c"]).astype(types)
+    assert torch.equal(as_tensor(frame, None), torch.tensor(TABLE, dtype=torch.float32))
+    with pytest.raises(BatchError, match=r"NaN|not numbers"):
+        as_tensor(frame.mask(frame > 5), None)
+
+
+@pytest.mark.parametrize("kind", [np.array, torch.tensor, list])
+def test_true_and_false_are_one_and_nought(kind: Any) -> None:
+    assert torch.equal(as_tensor(kind([[True, False], [False, False]]), None), torch.tensor([[1.0, 0], [0, 0]]))
+
+
+@pytest.mark.parametrize(
+    ("sample", "message"),
+    [
+        (np.ma.masked_array([1.0, 2.0, 3.0], mask=[False, True, False]), "masked values"),
+        (torch.tensor([1.0, 2.0, 3.0], device="meta"), "dense"),
+        (torch.tensor([1.0, 2.0, 3.0]).to_sparse(), "dense"),
+        ([1.0, None, 3.0], "not numbers"),
+        ([1.0, 10**400, 3.0], "too large"),
+    ],
+)
+def test_a_sample_in_a_list_is_checked_like_an_array(sample: Any, message: str) -> None:
+    with pytest.raises(BatchError, match=message):
+        as_tensor([sample, sample], None)
 
 
 def test_images_of_pillow_come_channels_first_and_get_the_size_of_those_before() -> None:

@@ -175,7 +175,7 @@ def test_checking_changes_nothing() -> None:
 
 def test_forgotten_labels_can_come_back_as_new() -> None:
     vocabulary = known("a", "b", "c")
-    vocabulary.forget_after(1)
+    vocabulary.cut_after(1)
     assert list(vocabulary) == ["a"]
     assert vocabulary.admit(["c", "a", "b"]) == [1, 0, 2]
 

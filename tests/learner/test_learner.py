@@ -651,6 +651,20 @@ def test_r34_the_callers_modes_of_torch_change_nothing(around: Callable[[], Any]
     assert other.state_hash() == plain.state_hash()
 
 
+@pytest.mark.parametrize("settings", [{}, {"average": 0.9}, {"standardise": True}], ids=str)
+def test_r34_a_learner_made_in_inference_mode_learns(settings: dict[str, Any]) -> None:
+    plain, encoder = Learner(mlp((4,), width=8), ER(), memory=10, **settings), mlp((4,), width=8)
+    with torch.inference_mode():
+        other = Learner(encoder, ER(), memory=10, **settings)
+        made_inside = mlp((4,))
+    for learner in (plain, other):
+        learner.observe(*batch(1))
+        learner.observe(good_x, ["new"] * len(good_x))
+    assert other.state_hash() == plain.state_hash()
+    with pytest.raises(InputError, match="make it outside"):
+        Learner(made_inside, ER())
+
+
 def test_r34_a_value_that_ruins_statistics_is_refused() -> None:
     """Finite, but its square is not: a variance of the batch would be infinite for ever."""
     encoder = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU())

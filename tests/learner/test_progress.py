@@ -206,3 +206,11 @@ def test_modules_of_ones_own_are_answered_in_evaluation_mode() -> None:
         hits += sum(a == b for a, b in zip(watched.predict(x), y, strict=True)) if step else 0
         watched.observe(x, y)
     assert watched.progress is not None and watched.progress.right == hits
+
+
+def test_it_says_how_well_in_one_line() -> None:
+    learner = holdfast.Learner(holdfast.mlp((2,)), "er", memory=10, progress=4)
+    assert repr(learner.progress) == "<Progress: no labelled samples yet>"
+    for _ in range(2):
+        learner.observe(np.zeros((4, 2), np.float32), ["a"] * 4)
+    assert repr(learner.progress) == "<Progress: of 8 samples 50.0% answered right, of the last 4 100.0%>"

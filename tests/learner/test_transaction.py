@@ -63,7 +63,7 @@ def cut_off(method: Callable[..., Any], when: str) -> Callable[..., Any]:
     return interrupted
 
 
-UNDOING = [(Version, "give_back"), (Head, "__setattr__"), (Labels, "forget_after"), (Reservoir, "clear")]
+UNDOING = [(Version, "give_back"), (Head, "__setattr__"), (Labels, "cut_after"), (Reservoir, "clear")]
 
 
 @pytest.mark.parametrize("when", ["before", "after"])

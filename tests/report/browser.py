@@ -14,6 +14,13 @@ from typing import Any
 
 import pytest
 
+PROGRAMS = [
+    "google-chrome",
+    "chromium",
+    "chromium-browser",
+    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+    "/Applications/Chromium.app/Contents/MacOS/Chromium",
+]
 OPTIONS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--hide-scrollbars"]
 
 
@@ -99,7 +106,7 @@ class Browser:
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    program = next(filter(None, map(shutil.which, PROGRAMS)), None)
     if program is None:
         missing = "pages are tested in a browser: install chromium (Debian: apt-get install chromium)"
         (pytest.fail if os.environ.get("CI") else pytest.skip)(missing)

@@ -350,7 +350,7 @@ def test_by_default_all_methods_of_the_paper_are_tuned() -> None:
     [
         (["tune", "--method", "er-acee"], "unknown method 'er-acee': did you mean 'er-ace'?"),
         (["tune", "--dataset", "cifar11"], "unknown dataset 'cifar11': did you mean 'cifar10'?"),
-        (["tune", "--seeds", "0"], "--seeds must be 1 or more, not 0"),
+        (["tune", "--seeds", "0"], "seeds must be a whole number of 1 or more, not 0"),
         (["tune", "--seeds", "100000"], "runs; one command does 100,000 at most"),
         (["tune", "--memory", "-1"], "--memory must be a whole number of 0 or more"),
         (["tune", "--quick", "--memory", "7"], "--memory 7: there are miniatures with 0, 5, 20, 50, 100 samples"),

@@ -50,7 +50,7 @@ def test_a_file_holds_common_choices_and_grids_of_their_own(tmp_path: Path) -> N
         ("memory = 'many'", "memory must be a number of samples a class, as 20 or 20/class, or of bytes in all"),
         ("memory = [5, true]", "memory must be of type int or str, not True"),
         ("method = []", "method has no value"),
-        ("seeds = 0", "--seeds must be 1 or more, not 0"),
+        ("seeds = 0", "seeds must be a whole number of 1 or more, not 0"),
         ("seeds = 2\nseed = [1]", "not both"),
         ("lr = [0.0]", "above 0"),
         ("grid = 3", "[[grid]]"),

@@ -85,6 +85,22 @@ def test_imported_records_that_differ_are_named_and_replace_only_when_asked(
     assert store.record("0123456789abcdef")["acc"] == 0.75
 
 
+@pytest.mark.parametrize(("part", "other"), [("confusion", [[1, 0, 5]]), ("mistakes", [[4, 0, 1]])])
+def test_an_imported_record_with_other_answers_differs(
+    part: str, other: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ours = {**exported_record(), "classes": ["a", "b"], "confusion": [[0, 1, 5]], "mistakes": [[3, 0, 1]]}
+    theirs = {**ours, part: other}
+    before = {name: value for name, value in ours.items() if name != part}  # of a version that did not keep it
+    for name, record in {"ours": ours, "theirs": theirs, "before": before}.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps([record]))
+    run = ["runs", "import", "--out", str(tmp_path)]
+    assert main([*run, str(tmp_path / "ours.json"), str(tmp_path / "before.json")]) == 0
+    assert capsys.readouterr() == ("1 runs taken in, 1 were there already\n", "")
+    assert main([*run, str(tmp_path / "theirs.json")]) == 0
+    assert "1 differ from those here" in capsys.readouterr().out
+
+
 def test_cells_of_a_table_are_no_formulas(tmp_path: Path) -> None:
     formula = '=HYPERLINK("http://example.org")'
     (tmp_path / "r.json").write_text(json.dumps([{**exported_record(), "title": formula, "aaa": -0.5, "net": "@x"}]))

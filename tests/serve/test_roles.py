@@ -43,6 +43,11 @@ LEAST = {
     "GET /v1/state": "answer",
     "GET /v1/progress": "answer",
     "GET /v1/events": "answer",
+    "GET /health": "answer",
+    "GET /versions": "answer",
+    "POST /setup": "answer",
+    "POST /predict": "answer",
+    "POST /webhook": "teach",
     "GET /metrics": "answer",
     "GET /openapi.json": "answer",
 }

@@ -240,6 +240,7 @@ def adam(parameters: Any) -> torch.optim.Optimizer:
         ({"betas": [-0.9, 0.999]}, {}, {}),
         ({"eps": -1.0}, {}, {}),
         ({}, {"classes": 2**31}, {}),
+        ({}, {"updates": 10**15}, {}),
         ({}, {}, {"optimizer/0/step": torch.tensor(-1.0)}),
         ({}, {}, {"optimizer/0/exp_avg": torch.tensor(1.0)}),
         ({}, {}, {"optimizer/1/exp_avg_sq": None}),

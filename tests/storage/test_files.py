@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import WriteError
+import holdfast
+from holdfast.errors import InputError, WriteError
+from holdfast.runs.store import Store
 from holdfast.storage import files
 
 
@@ -112,3 +114,26 @@ def test_what_grew_and_is_closed_does_not_touch_the_file_that_has_its_number_now
             closed.append(b", and more")
     assert (tmp_path / "other").read_bytes() == b"of somebody else, and longer than the log"
     assert (tmp_path / "log").read_bytes() == b"beginning, more"
+
+
+@pytest.mark.parametrize("folder", ["", ".", "..", "/", "folder", "folder/", "link"])
+def test_a_folder_is_no_place_for_a_file(folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "here" / "folder").mkdir(parents=True)
+    (tmp_path / "here" / "link").symlink_to("folder")
+    monkeypatch.chdir(tmp_path / "here")
+    with pytest.raises(WriteError, match="Is a directory"):
+        files.write(Path(folder), b"content")
+    assert sorted(os.listdir()) == ["folder", "link"] and not os.listdir("folder")
+
+
+@pytest.mark.parametrize("by", ["its name", "a link"])
+@pytest.mark.parametrize("name", ["runs.sqlite", "birds/learner", "birds/log.1"])
+def test_an_output_does_not_take_the_place_of_what_was_kept(name: str, by: str, tmp_path: Path) -> None:
+    Store(tmp_path / "runs.sqlite").open()
+    holdfast.open(tmp_path / "birds", holdfast.mlp((2,)), "er").close()
+    file, before = tmp_path / name, (tmp_path / name).read_bytes()
+    if by == "a link":
+        (tmp_path / "link").symlink_to(file)
+    with pytest.raises(InputError, match="write to another place"):
+        files.output(tmp_path / "link" if by == "a link" else file, b"content")
+    assert file.read_bytes() == before

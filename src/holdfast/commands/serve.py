@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import ipaddress
 import logging
 import os
@@ -20,6 +21,7 @@ from holdfast.errors import InputError
 if TYPE_CHECKING:
     from holdfast.durable import DurableLearner
     from holdfast.serve.limits import Limits
+    from holdfast.serve.pictures import Pictures
     from holdfast.serve.roles import Tokens
     from holdfast.serve.service import Service
 
@@ -64,6 +66,9 @@ def describe(serve: argparse.ArgumentParser) -> None:
     reach("--insecure", action="store_true", help="listen at other addresses than loopback without tokens")
     reach("--tls-cert", type=Path, metavar="FILE", help="a certificate, with its chain, as PEM")
     reach("--tls-key", type=Path, metavar="FILE", help="its key")
+    labelling = serve.add_argument_group("Label Studio").add_argument
+    labelling("--label-studio", metavar="URL", help="the server that pictures of annotated tasks are fetched from")
+    labelling("--label-studio-token", type=Path, metavar="FILE", help="holds an access token of its")
     bound = serve.add_argument_group("bounds").add_argument
     bound("--max-bytes", type=int, default=16 * MIB, metavar="N", help="of a request (16 MiB)")
     bound("--max-pixels", type=int, default=2**24, metavar="N", help="of a picture (16 million)")
@@ -84,6 +89,7 @@ def main(options: argparse.Namespace) -> int:
         raise InputError("holdfast serve needs more packages: pip install 'holdfast[serve]'") from None
 
     tokens, limits = _tokens(options), _limits(options)
+    pictures = _pictures(options, limits)
     _check_tls(options)
     is_shown = options.folder is None and not (options.net or options.shape)
     options.shape = SHAPE if is_shown else options.shape
@@ -92,10 +98,11 @@ def main(options: argparse.Namespace) -> int:
         listening = stack.enter_context(closing(_socket(options.host, options.port)))
         service = Service(where, lambda: _opened(where, options), limits, options.name)
         try:
+            gc.freeze()  # what is there by now stays: looking through it takes long, above all when told to stop
             what = "a demonstration, which is gone when it stops" if is_shown else f"the learner in {where}"
             print(f"holdfast: open {_address(options, listening)} in a browser: {what}", flush=True)
             beside = demonstrate if is_shown else None
-            app = make_app(service, tokens, any_host=options.insecure, beside=beside)
+            app = make_app(service, tokens, any_host=options.insecure, pictures=pictures, beside=beside)
             _serve(app, service, listening, options)
         except KeyboardInterrupt:  # raised again by uvicorn when all is closed
             pass
@@ -115,6 +122,7 @@ def _serve(app: Any, service: Service, listening: socket.socket, options: argpar
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JSONLines())
     logging.basicConfig(handlers=[handler], level=logging.INFO, force=True)
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # it would log addresses that may carry tokens
     sys.setswitchinterval(0.0005)  # an answer waits less for the thread that learns
     config = uvicorn.Config(
         app,
@@ -188,6 +196,13 @@ def _limits(options: argparse.Namespace) -> Limits:
         classes=whole("--max-classes", options.max_classes, one),
         queue=whole("--max-queue", options.max_queue, one),
     )
+
+
+def _pictures(options: argparse.Namespace, limits: Limits) -> Pictures:
+    from holdfast.serve.pictures import Pictures
+
+    token = None if options.label_studio_token is None else Pictures.read_token(options.label_studio_token)
+    return Pictures(limits, options.label_studio, token)
 
 
 def _check_tls(options: argparse.Namespace) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from holdfast import datasets
+from holdfast.arguments import AT_LEAST_ONE, whole
 from holdfast.commands.execution import execution, progress_for, say_what_is_missing, terminal_for
 from holdfast.commands.runs import opened
 from holdfast.datasets.get import data_root
@@ -85,8 +86,7 @@ def _check(options: argparse.Namespace) -> None:
         raise InputError(f"--plan takes a number of hours above 0, not {options.plan:g}")
     if options.render or options.fresh:
         raise InputError("--plan does missing runs: leave out --render and --fresh")
-    if options.seeds < 1:
-        raise InputError(f"--seeds must be 1 or more, not {options.seeds}")
+    whole("seeds", options.seeds, AT_LEAST_ONE)
 
 
 def _in_store(options: argparse.Namespace, store: Store) -> InStore:

@@ -14,6 +14,7 @@ from rich import box
 from rich.table import Table
 
 import holdfast
+from holdfast.arguments import AT_LEAST_ONE, whole
 from holdfast.commands import tune_stream
 from holdfast.commands.execution import execution, progress_for, say_what_is_missing, terminal_for
 from holdfast.commands.options import add_choices, add_execution
@@ -171,8 +172,7 @@ def searches(options: argparse.Namespace) -> list[Search]:
     for method in methods:
         if method not in METHODS:
             raise UnknownName("method", method, METHODS)
-    if options.seeds < 1:
-        raise InputError(f"--seeds must be 1 or more, not {options.seeds}")
+    whole("seeds", options.seeds, AT_LEAST_ONE)
     memory = tuple(dict.fromkeys(options.memory or MEMORY[dataset]))
     return [
         Search(dataset, method, options.augment, memory, options.seeds, options.quick)

@@ -246,7 +246,7 @@ class DurableLearner(Learner):
         self._refuse_if_read_only()
         if self._folder is None:
             return super()._take(question)
-        if question.x.nbytes > LARGEST_ENTRY // 2:
+        if _is_large(question):
             return self._take_with_all(question)
         while True:
             if self._folder.needs_checkpoint:  # one of many entries is the next change's business: nobody waits
@@ -268,7 +268,7 @@ class DurableLearner(Learner):
     def _take_with_all(self, question: operations.Asked) -> int:
         """A question too large for the log: the learner is written as a whole."""
         numbers: list[int] = []
-        self._change(None, nothing, lambda journal: numbers.append(self.pending.add(question.x, journal)))
+        self._change(question, nothing, lambda journal: numbers.append(self.pending.add(question.x, journal)))
         return numbers[0]
 
     def _go_back(self) -> None:
@@ -310,15 +310,21 @@ class DurableLearner(Learner):
     def _commit(self, operation: operations.Operation | None, journal: Journal) -> None:
         if self._folder is None:
             return
-        entry = b"" if operation is None else operations.to_bytes(operation)
+        whole = operation is None or (isinstance(operation, operations.Asked) and _is_large(operation))
+        entry = b"" if whole or operation is None else operations.to_bytes(operation)
         in_log = self._folder.takes_entries and 0 < len(entry) <= LARGEST_ENTRY
-        if in_log or isinstance(operation, operations.Asked):
+        if in_log or (isinstance(operation, operations.Asked) and not whole):
             self._folder.keep(entry, journal)
         else:  # too large for the log; or nothing on the disk may know any more of what was erased
             journal.on_undo(self._folder.disown)
             if operation is None:
                 history.erase(self._folder.path)
             self._write(self._folder)
+
+
+def _is_large(question: operations.Asked) -> bool:
+    """For the log."""
+    return question.x.nbytes > LARGEST_ENTRY // 2
 
 
 def _recovered(

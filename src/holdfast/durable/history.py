@@ -1,12 +1,18 @@
 """The last checkpoints of a durable learner, kept so that it can go back to one of them."""
 
+import os
+import re
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.durable.snapshot import KEPT
 from holdfast.errors import WriteError
-from holdfast.storage import files
+from holdfast.storage import checkpoint, files
+
+NAME = re.compile(r"0|[1-9]\d{0,17}", re.ASCII)  # of the file of a step
+LEFT_BEHIND = re.compile(r"\.\d+\.[0-9a-f]{16}", re.ASCII)  # by a writer that was killed
+TICK = 1_000_000  # nanoseconds, that file systems tell apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +48,17 @@ def kept(folder: str | Path) -> list[Kept]:
 
 def keep(folder: Path, step: int, content: bytes, most: int, spare: int | None = None) -> None:
     """Best effort: what has just been written is safe without it. `spare`: a step that stays, however old it is."""
-    with suppress(WriteError):
-        files.make_folder(folder / KEPT)
-        files.write(folder / KEPT / str(step), content)
+    file = folder / KEPT / str(step)
+    with suppress(WriteError, OSError):
+        _clear(folder)
+        there = _files(folder)
+        if file not in there and os.path.lexists(file):  # somebody else's
+            return
+        latest = max((each.stat().st_mtime_ns for each in there), default=0)
+        files.make_folder(file.parent)
+        files.write(file, content)
+        if file.stat().st_mtime_ns <= latest:  # the clock was set back
+            os.utime(file, ns=(latest + TICK, latest + TICK))
         for each in kept(folder)[most:]:
             if each.step == spare:
                 continue
@@ -53,10 +67,28 @@ def keep(folder: Path, step: int, content: bytes, most: int, spare: int | None =
 
 def erase(folder: Path) -> None:
     """What is forgotten is held nowhere."""
+    _clear(folder)
     for file in _files(folder):
         files.remove(file)
 
 
+def strangers(folder: Path) -> list[str]:
+    """The names of what lies among the kept checkpoints and is none."""
+    ours = _files(folder)
+    return sorted(file.name for file in _all(folder) if file not in ours and not LEFT_BEHIND.fullmatch(file.name))
+
+
 def _files(folder: Path) -> list[Path]:
+    """Only what a learner has written: others may have files of such names."""
+    return [file for file in _all(folder) if NAME.fullmatch(file.name) and checkpoint.begins_as_one(file)]
+
+
+def _clear(folder: Path) -> None:
+    for file in _all(folder):
+        if LEFT_BEHIND.fullmatch(file.name) and file.is_file():
+            files.remove(file)
+
+
+def _all(folder: Path) -> list[Path]:
     there = folder / KEPT
-    return [file for file in there.iterdir() if file.name.isdecimal() and file.is_file()] if there.is_dir() else []
+    return list(there.iterdir()) if there.is_dir() else []

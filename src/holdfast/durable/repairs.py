@@ -99,7 +99,7 @@ def roll_back(folder: str | Path, step: int) -> None:
         >>> holdfast.open("birds").step
         1
     """
-    path = Path(folder).absolute()
+    path, step = Path(folder).absolute(), whole("step", step)
     if step not in [each.step for each in kept(path)]:
         there = ", ".join(str(each.step) for each in kept(path)) or "none"
         raise InputError(f"step {step} is not kept; kept are: {there}")

@@ -11,7 +11,7 @@ from torch.optim import SGD
 
 from holdfast import machine
 from holdfast.augment import BUILT_IN, Augment
-from holdfast.durable import log
+from holdfast.durable import history, log
 from holdfast.durable.history import kept
 from holdfast.durable.inspection import Past
 from holdfast.durable.snapshot import (
@@ -262,3 +262,6 @@ def strangers(folder: Path, place: Place | None = None) -> Iterator[str]:
         else:
             known = "is not the learner's" if place is not None else "cannot be told to be the learner's or not"
             yield f"{name} {known}; it is left alone"
+    for name in history.strangers(folder):
+        shown = name if name.isprintable() else repr(name)
+        yield f"{KEPT}/{shown} is not a checkpoint that was kept; it is left alone"

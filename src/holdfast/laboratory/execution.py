@@ -55,6 +55,8 @@ class Execution:
             raise InputError(f"--snapshot-every must be above 0 seconds, not {self.snapshot_every}")
         if self.json not in (None, files.STDOUT) and (self.json.is_dir() or not self.json.parent.is_dir()):
             raise InputError(f"--json {self.json}: give a file in a folder that exists")
+        if self.json is not None and not files.is_stdout(self.json):
+            files.check_output(self.json)
 
     @property
     def root(self) -> Path:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from rich.console import Console
 from rich.progress import Progress, TextColumn
 
-from holdfast.nets import pretrained
+from holdfast.nets import named
 from holdfast.runs import features
 from holdfast.runs.spec import RunSpec
 from holdfast.streams import Source
@@ -22,8 +22,8 @@ def compute_features(specs: Iterable[RunSpec], sources: Mapping[str, Source], co
             def show(done: int, of: int) -> None:
                 progress.update(bar, completed=done, total=of)  # noqa: B023  called inside this turn only
 
-            features.encoded(sources[stream], pretrained.parse(net), show)
+            features.encoded(sources[stream], named.parse(net), show)
 
 
 def _is_frozen(net: str) -> bool:
-    return pretrained.is_pretrained(net) and pretrained.parse(net).frozen is True
+    return named.is_pretrained(net) and named.parse(net).frozen is True

@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from holdfast.arguments import AT_LEAST_ONE, whole
 from holdfast.errors import InputError, UnknownName
 from holdfast.laboratory.execution import Execution, do_missing
 from holdfast.laboratory.results import Results
@@ -50,8 +51,7 @@ class Asked:
         for name in self.names:
             if name not in ARTIFACTS:
                 raise UnknownName("table or figure", name, ["all", *ARTIFACTS])
-        if self.seeds < 1:
-            raise InputError(f"--seeds must be 1 or more, not {self.seeds}")
+        whole("seeds", self.seeds, AT_LEAST_ONE)
         if self.picks not in NOTES:
             raise UnknownName("set of picks", self.picks, NOTES)
         if self.render and how.fresh:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from holdfast.arguments import AT_LEAST_ONE, LEARNING_RATES, real, whole
+from holdfast.arguments import LEARNING_RATES, UPDATES, real, whole
 from holdfast.errors import InputError, UnknownName
 from holdfast.learner.calibration import unpack
 from holdfast.learner.parts import as_method, check_learns
@@ -16,7 +16,7 @@ from holdfast.methods.options import read, written
 from holdfast.seeds import generator
 
 if TYPE_CHECKING:
-    from holdfast.learner import Learner
+    from holdfast.learner.base import BaseLearner
 
 
 def settings_of(
@@ -35,7 +35,7 @@ def settings_of(
     return found
 
 
-def adjust(learner: Learner, settings: Mapping[str, Any], journal: Journal) -> None:
+def adjust(learner: BaseLearner, settings: Mapping[str, Any], journal: Journal) -> None:
     """Also from a log, which anybody may have written."""
     for name, value in settings.items():
         if name not in ADJUSTABLE:
@@ -43,31 +43,31 @@ def adjust(learner: Learner, settings: Mapping[str, Any], journal: Journal) -> N
         ADJUSTABLE[name](learner, value, journal)
 
 
-def _calibration(learner: Learner, value: Any, journal: Journal) -> None:
+def _calibration(learner: BaseLearner, value: Any, journal: Journal) -> None:
     journal.on_undo(partial(setattr, learner, "calibration", learner.calibration))
     learner.calibration = unpack(value)
 
 
-def _lr(learner: Learner, value: Any, journal: Journal) -> None:
+def _lr(learner: BaseLearner, value: Any, journal: Journal) -> None:
     lr = real("lr", value, LEARNING_RATES)
     for group in learner.optimizer.param_groups:
         journal.on_undo(partial(group.__setitem__, "lr", group["lr"]))
         group["lr"] = lr
 
 
-def _updates(learner: Learner, value: Any, journal: Journal) -> None:
-    updates = whole("updates", value, AT_LEAST_ONE)
+def _updates(learner: BaseLearner, value: Any, journal: Journal) -> None:
+    updates = whole("updates", value, UPDATES)
     check_learns(learner.method, updates, False)
     journal.on_undo(partial(setattr, learner.training, "updates", learner.training.updates))
     learner.training.updates = updates
 
 
-def _memory(learner: Learner, value: Any, journal: Journal) -> None:
+def _memory(learner: BaseLearner, value: Any, journal: Journal) -> None:
     learner.versions.storing()
     learner.memory.resize(value, generator(learner.seed, "memory/resize", learner.step), journal)
 
 
-def _method(learner: Learner, value: Any, journal: Journal) -> None:
+def _method(learner: BaseLearner, value: Any, journal: Journal) -> None:
     present = learner.method
     kind = type(present)
     if value["name"] != kind.__name__:

@@ -21,8 +21,7 @@ from holdfast.errors import BatchError, HoldfastError, InputError, NothingLearne
 from holdfast.learner.calibration import temperature_of
 from holdfast.learner.labels import FORGOTTEN, encode
 from holdfast.methods.base import Scores
-from holdfast.nets import Encoder
-from holdfast.nets.net import as_shape
+from holdfast.nets import Encoder, as_shape
 from holdfast.storage import files
 
 if TYPE_CHECKING:

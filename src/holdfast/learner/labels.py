@@ -87,7 +87,7 @@ class Labels:
         self._index = {label: index for index, label in enumerate(self.known) if label is not FORGOTTEN}
         self.forgotten = frozenset(range(len(self.known))) - frozenset(self._index.values())
 
-    def forget_after(self, count: int) -> None:
+    def cut_after(self, count: int) -> None:
         for label in self.known[count:]:
             self._index.pop(label, None)
         del self.known[count:]

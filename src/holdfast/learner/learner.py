@@ -1,7 +1,6 @@
 """The learner: observe labelled batches as they come, predict at any time."""
 
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import replace
+from collections.abc import Hashable
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -9,20 +8,20 @@ from typing import Any, Literal, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
-from holdfast.arguments import ANY, AT_LEAST_ONE, Range, real, whole
+from holdfast.arguments import AT_LEAST_ONE, UPDATES, Range, real, switch, whole
 from holdfast.augment import Augment
-from holdfast.batch import Batch, Task
 from holdfast.errors import BatchError, InputError, NothingLearned
 from holdfast.learner import answers
-from holdfast.learner.adjustments import adjust, settings_of
+from holdfast.learner.adjustments import settings_of
+from holdfast.learner.base import BaseLearner, checked_key
 from holdfast.learner.calibration import Calibration, calibrated, is_unknown, temperature_of
 from holdfast.learner.description import described
 from holdfast.learner.export import export
-from holdfast.learner.keys import Keys, check_key
+from holdfast.learner.keys import Keys
 from holdfast.learner.labels import FORGOTTEN, Labels
-from holdfast.learner.operations import Adjusted, Asked, Observed, Operation, Remembered, Told
+from holdfast.learner.operations import Adjusted, Asked, Observed, Remembered, Told
 from holdfast.learner.parts import (
     DEFAULT_METHOD,
     MakeOptimizer,
@@ -37,33 +36,26 @@ from holdfast.learner.parts import (
     optimizer_of,
 )
 from holdfast.learner.pending import Pending, Ticket
-from holdfast.learner.progress import Progress, answered, new_tally, seen_of
-from holdfast.learner.state import pack, restored, serialized
+from holdfast.learner.progress import Progress, new_tally, seen_of
+from holdfast.learner.state import pack, restored
 from holdfast.learner.training import Training
-from holdfast.learner.transaction import Change, Changes, Result, nothing
+from holdfast.learner.transaction import Changes
 from holdfast.learner.versions import Versions
 from holdfast.memory import Memory
-from holdfast.memory.class_index import Journal, Slots
+from holdfast.memory.class_index import Journal
 from holdfast.memory.codecs import Codec
 from holdfast.methods.base import Method
-from holdfast.modes import inference, no_autocast
+from holdfast.modes import in_inference
 from holdfast.nets import HEADS, Encoder, Net, PretrainedEncoder
-from holdfast.nets.averages import Average
-from holdfast.nets.norms import put_norms_back
-from holdfast.nets.pretrained import features_of, wanted_shape
 from holdfast.samples import (
     LARGEST_VALUE,
     Features,
     Samples,
     as_tensor,
     check_fits,
-    check_magnitude,
     close_to_any,
     equal_to_any,
-    is_number,
-    magnitude,
 )
-from holdfast.seeds import generator, torch_seeded
 from holdfast.storage import checkpoint, files
 from holdfast.storage.locks import refuse_files_of_a_learner
 
@@ -71,7 +63,7 @@ _NO_SAMPLES = torch.empty(0)
 MOST_CLASSES = 100_000  # that a head is sized for in advance
 
 
-class Learner:
+class Learner(BaseLearner):
     """Learns from a stream of small labelled batches.
 
     It can be asked at any moment, from any thread, and learns new classes without notice.
@@ -97,7 +89,7 @@ class Learner:
             By default, a batch with a value a hundred times as large as all before it is refused.
         progress: above 0, every labelled sample is answered before it is learned, and `learner.progress` says how
             well, over all samples and over the last so many. This costs one answer per sample.
-        updates: gradient steps on each batch, each with other samples from the memory.
+        updates: gradient steps on each batch, each with other samples from the memory; at most 1000.
         standardise: whether the net sees columns (of images: channels) of mean 0 and variance 1, by the samples that
             have been learned so far.
 
@@ -112,6 +104,7 @@ class Learner:
         ['up', 'right']
     """
 
+    @in_inference(False)  # what is made in the caller's could not learn
     def __init__(
         self,
         encoder: nn.Module,
@@ -135,7 +128,7 @@ class Learner:
         self._classes = whole("classes", classes, Range(least=0, most=MOST_CLASSES))
         if method.needs_unseen_classes and not classes:
             raise InputError(f"{method} looks at classes still to come: say how many there will be, classes=...")
-        self.method: Method = method
+        self.method = method
         self.frozen_encoder = encoder if isinstance(encoder, PretrainedEncoder) and encoder.frozen is True else None
         self.memory = memory_of(memory, method, features=self.frozen_encoder is not None)
         if not isinstance(self.memory, method.memory_class):
@@ -143,13 +136,14 @@ class Learner:
         if self.memory.offered:
             raise InputError("the memory has been another learner's; export_memory and import_memory move samples")
         self.labels = Labels()
-        self.task: Task | None = None  # followed only for methods that need task ids
+        self.task = None
         self.seed = whole("seed", seed)
         device = next(encoder.parameters(), torch.empty(0)).device
         if self.frozen_encoder is not None:
             check_holds_features(None if augment == "usual" else augment, self.memory)
             encoder = nn.Flatten()  # the net begins with features
-        check_learns(method, whole("updates", updates, AT_LEAST_ONE), standardise)
+        standardise = switch("standardise", standardise)
+        check_learns(method, whole("updates", updates, UPDATES), standardise)
         self.net = Net(Encoder(encoder, standardise=standardise), HEADS[method.head](self.seed).to(device)).eval()
         self.optimizer = optimizer_of([p for p in self.net.parameters() if p.requires_grad], lr, optimizer, method)
         parts: dict[str, Any] = {"seed": self.seed, "updates": updates}
@@ -160,12 +154,12 @@ class Learner:
         self.pending = Pending(pending)
         self._changes = Changes()
         self.clip_samples = check_clip(clip_samples)
-        self.magnitude = 0.0  # of the float samples that were learned or remembered so far
-        self.sample_template: Tensor | None = None  # an empty batch of their shape and type, from the first batch on
-        self._answering: Net | None = None  # made when asked for, until the next step
+        self.magnitude = 0.0
+        self.sample_template = None
+        self._answering = None
         self.keys = Keys()
         self.tally = new_tally(progress, self)
-        self.calibration: Calibration | None = None  # what `calibrate` has found last
+        self.calibration = None
 
     def __repr__(self) -> str:
         return described(self)
@@ -174,11 +168,6 @@ class Learner:
     def classes(self) -> list[Hashable]:
         """The labels seen so far, in the order of their first appearance."""
         return [label for label in self.labels if label is not FORGOTTEN]
-
-    @property
-    def step(self) -> int:
-        """How many batches have been learned."""
-        return self.versions.step
 
     @property
     def progress(self) -> Progress | None:
@@ -214,7 +203,7 @@ class Learner:
             self._changes.mend()
             samples = self.as_samples(x)
             self._check_magnitude(samples)
-            self._learn(Observed(samples, self._check_labels(y, samples), self._check_task(task), _checked(key)))
+            self._learn(Observed(samples, self._check_labels(y, samples), self._check_task(task), checked_key(key)))
 
     def ask(self, x: Samples) -> Ticket:
         """Answers now, and keeps the samples until their labels are known.
@@ -254,7 +243,7 @@ class Learner:
         with self._changes.turn:
             self._changes.mend()
             number, labels = self.pending.number(ticket), self.labels.check(y)
-            if self.keys.find(Told(number, _NO_SAMPLES, labels, task, _checked(key))) is not None:
+            if self.keys.find(Told(number, _NO_SAMPLES, labels, task, checked_key(key))) is not None:
                 return
             samples = self.pending[ticket]
             check_fits(samples, self.sample_template)  # the question may have come before the first batch
@@ -262,7 +251,7 @@ class Learner:
                 samples = as_tensor(samples, self.sample_template, self.clip_samples)  # or before there was a limit
             self._check_magnitude(samples)
             labels = self._check_labels(y, samples)
-            self._learn(Told(number, samples, labels, self._check_task(task), _checked(key)))
+            self._learn(Told(number, samples, labels, self._check_task(task), checked_key(key)))
 
     def forget(self, label: Hashable) -> int:
         """Erases a class: its samples, its row of the head and its name.
@@ -360,17 +349,6 @@ class Learner:
         if self.frozen_encoder is None:
             raise InputError("this learner has no frozen pretrained encoder, so it keeps no features apart")
         return Features(self.as_samples(x))
-
-    def as_samples(self, x: Samples) -> Tensor:
-        """What the net takes: the samples themselves or, with a frozen encoder, their features."""
-        if self.frozen_encoder is None:
-            shape = wanted_shape(self.net.encoder.module) if self.sample_template is None else None
-            return as_tensor(x, self.sample_template, self.clip_samples, shape)
-        if not isinstance(x, Features):
-            raw = as_tensor(x, None, self.clip_samples, wanted_shape(self.frozen_encoder))
-            with inference(False), no_autocast(self.device):
-                x = Features(features_of(self.frozen_encoder, raw))
-        return as_tensor(x.values, self.sample_template)
 
     def predict(self, x: Samples, *, reject: float | None = None, unknown: bool = False) -> list[Hashable]:
         """Predicts the most probable label of each sample.
@@ -485,14 +463,6 @@ class Learner:
         """
         return answers.rejection_threshold(self, accept)
 
-    def answering_net(self) -> Net:
-        """The net that answers questions in the present state."""
-        if self._answering is None:
-            with inference(False), torch_seeded(self.seed, "query", self.step, self.device):
-                at = replace(self.training.context(self.method, "query", self.step), net=self.nets[-1])
-                self._answering = self.method.answering_net(at)
-        return self._answering
-
     def save(self, path: str | Path) -> None:
         """Writes everything that determines the learner's future into one file, whole or not at all.
 
@@ -524,10 +494,6 @@ class Learner:
             WriteError: if it cannot be written; a file that was there before is still there.
         """
         export(self, Path(path), shape)
-
-    def serialized(self, **more: Any) -> bytes:
-        """What `save` writes, with `more` in its manifest."""
-        return self.at_rest(lambda: serialized(self, more))  # until it is written: these are the tensors that learn
 
     @classmethod
     def load(
@@ -569,32 +535,6 @@ class Learner:
             learner.clip_samples = clip_samples
         return learner
 
-    def repeat(self, operation: Operation) -> None:
-        """Does again what was done once; anybody may have written what is said to have been done."""
-        if isinstance(operation, Adjusted):
-            self._adjust(operation)
-            return
-        if not is_number(operation.x) or operation.x.ndim < 2 or not len(operation.x):
-            raise BatchError("an operation has samples that no learner takes")
-        if isinstance(operation, Asked):
-            self._take(operation)
-            return
-        check_fits(operation.x, self.sample_template)
-        if self._check_labels(operation.y, operation.x) != operation.y:
-            raise BatchError("an operation has labels that no learner keeps")
-        if isinstance(operation, Told):
-            self.pending.number(operation.ticket)
-        if isinstance(operation, Observed | Told):
-            _checked(operation.key)
-        if isinstance(operation, Remembered):
-            self._store(operation)
-        else:
-            self._learn(operation)
-
-    def at_rest(self, work: Callable[[], Result]) -> Result:
-        """While `work` is done, no other thread changes the learner."""
-        return self._changes.at_rest(work)
-
     def state_hash(self) -> str:
         """Hashes everything that determines the learner's future.
 
@@ -607,103 +547,6 @@ class Learner:
             return checkpoint.digest(tensors, checkpoint.as_text(values) + repr(list(self.labels)))
 
         return self.at_rest(hashed)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """For copies: of a whole step."""
-        return self.at_rest(lambda: vars(self).copy())
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """What it was made with, beside its encoder and method."""
-        asked = {"lr": self.training.lr, "seed": self.seed, "classes": self._classes, "pending": self.pending.room}
-        average = 0.0 if self.average is None else self.average.decay
-        progress = 0 if self.tally is None else self.tally.window
-        standardise = self.net.encoder.standardise is not None
-        more = {"average": average, "progress": progress, "updates": self.training.updates, "standardise": standardise}
-        return {"memory": self.memory.settings, **more, **asked}
-
-    @property
-    def device(self) -> torch.device:
-        """Where the net is."""
-        return self.training.device
-
-    @property
-    def nets(self) -> tuple[Net, ...]:
-        """The one that learns first, the one that answers last."""
-        return self.training.nets
-
-    @property
-    def average(self) -> Average | None:
-        """The moving average that answers, if there is one."""
-        return self.training.average
-
-    def _check_labels(self, y: object, samples: Tensor) -> list[Hashable]:
-        labels = self.labels.check(y)
-        if len(samples) != len(labels):
-            hint = "; one sample alone is x[None]" if len(labels) == 1 else ""
-            raise BatchError(f"x has {len(samples)} samples but y has {len(labels)} labels{hint}")
-        if len(samples) == 0:
-            raise BatchError("x is empty; a batch needs at least one sample")
-        return labels
-
-    def _check_magnitude(self, samples: Tensor) -> None:
-        if self.clip_samples is None:
-            check_magnitude(samples, self.magnitude)
-
-    def _check_task(self, task: int | None) -> int | None:
-        if self.method.needs_task_ids and task is None:
-            raise InputError(f"{type(self.method).__name__} needs task ids: call observe(x, y, task=...)")
-        return None if task is None else whole("task", task, ANY)
-
-    def _change(
-        self,
-        operation: Operation | None,
-        work: Callable[[Journal], Result],
-        close: Callable[[Journal], object] = nothing,
-    ) -> Result:
-        """What `work` and then, in the log's turn, `close` do happens completely or, with an exception, not at all."""
-
-        def close_and_commit(journal: Journal) -> None:
-            close(journal)
-            self._commit(operation, journal)
-
-        with inference(False), no_autocast(self.device):
-            return self._changes.make(self._begin, work, close_and_commit)
-
-    def _together(self, work: Callable[[Journal], Result]) -> Result:
-        """All changes made inside happen or, with an exception, none. It costs what they write, not what is held."""
-        return self._changes.make_together(self._begin, work)
-
-    def _begin(self, change: Change) -> None:
-        change.journal.on_undo(self._restorer())
-        self.versions.begin(change)
-        self._answering = None
-
-    def _learn(self, operation: Observed | Told) -> None:
-        """One step, unless it was made before under the same key."""
-        if self.keys.find(operation) is not None:
-            return
-
-        def learn(journal: Journal) -> None:
-            if operation.task is not None and self.method.needs_task_ids:
-                self._follow(operation.task)
-            known = len(self.labels)
-            answers = None if self.tally is None else answered(self, operation.x)
-            new = self._admit(operation.x, operation.y, journal)
-            extra = self.training.learn(self.method, new, self.step, journal, self._way_back)
-            if (kept := self.method.to_store(self.net, replace(new, extra=extra))) is not None:
-                self._offer(kept, self.training.rng("memory", self.step), journal)
-            self.versions.step += 1
-            self.keys.add(operation, self.step, journal)
-            if self.tally is not None and answers is not None:
-                self.tally = self.tally.add(new.y.tolist(), answers, known)
-
-        def close(journal: Journal) -> None:
-            if isinstance(operation, Told):
-                self.pending.remove(operation.ticket, journal)
-
-        self._change(operation, learn, close)
-        self.training.failures = 0
 
     def change(
         self,
@@ -728,75 +571,3 @@ class Learner:
             InputError: if a value is wrong, nothing is given, or the method is another one.
         """
         self._adjust(Adjusted(settings_of(lr, updates, memory, method)))
-
-    def _adjust(self, operation: Adjusted) -> None:
-        self._change(operation, partial(adjust, self, operation.settings))
-
-    def _store(self, operation: Remembered) -> None:
-        def store(journal: Journal) -> None:
-            batch = self._admit(operation.x, operation.y, journal)
-            self._offer(batch, generator(self.seed, "remember", self.memory.offered), journal)
-
-        self._change(operation, store)
-
-    def _admit(self, samples: Tensor, labels: Sequence[Hashable], journal: Journal) -> Batch:
-        """A batch with class indices, for which the head has rows."""
-        self.sample_template = samples[:0]
-        self.magnitude = max(self.magnitude, magnitude(samples))
-        indices = torch.tensor(self.labels.admit(labels), device=self.device)
-        if self.net.seen != len(self.labels):
-            rows = max(len(self.labels) + self.method.spare_rows, self._classes)
-            self.training.grow(len(self.labels), rows, samples[:1], self.step, journal)
-        return Batch(samples.to(self.device), indices, task=self.task)
-
-    def _take(self, question: Asked) -> int:
-        def take(journal: Journal) -> int:
-            number = self.pending.add(question.x, journal)
-            self._commit(question, journal)
-            return number
-
-        return self._changes.make_in_log(take)
-
-    def _offer(self, batch: Batch, rng: np.random.Generator, journal: Journal) -> None:
-        self.versions.storing()
-        self.memory.add(batch, rng, journal)
-        if not self.memory.capacity and self.memory.byte_budget:
-            room = f"{self.memory.byte_budget} bytes are too few for one such sample"
-            raise InputError(f"memory: {room}, which has {batch.x[0].nbytes} bytes")
-
-    def _erase(self, slots: Slots, journal: Journal) -> int:
-        self.versions.storing()
-        self.memory.remove(slots, journal)
-        return len(slots)
-
-    def _commit(self, operation: Operation | None, journal: Journal) -> None:
-        """Called when a change is made and can still be taken back. None: something was erased."""
-
-    def _way_back(self) -> str:
-        return f"go on from a copy that was saved before step {self.step}, with a smaller lr or without what ruined it"
-
-    def _follow(self, task: int) -> None:
-        """Notes the switch if this is another task than the last."""
-        if self.task is None or self.task.id != task:
-            teacher = self.net.frozen() if self.method.needs_teacher and self.net.seen else None
-            starts = () if self.task is None else self.task.starts
-            self.task = Task(task, (*starts, self.net.seen), teacher)
-
-    def _restorer(self) -> Callable[[], None]:
-        """What puts back the parts of the present state that are neither in the net's weights nor in the memory."""
-        labels, step, task, sample_template = len(self.labels), self.step, self.task, self.sample_template
-        magnitude, tally = self.magnitude, self.tally
-
-        def restore() -> None:
-            self.labels.forget_after(labels)
-            self.versions.step, self.task = step, task
-            self.sample_template, self.magnitude = sample_template, magnitude
-            self._answering, self.tally = None, tally
-            put_norms_back(self.net)
-            self.net.eval()
-
-        return restore
-
-
-def _checked(key: str | None) -> str | None:
-    return None if key is None else check_key(key)

@@ -7,6 +7,7 @@ from typing import Literal, overload
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from holdfast import methods
 from holdfast.arguments import DECAYS, LEARNING_RATES, Range, real
@@ -37,6 +38,8 @@ def check_parts(encoder: object, method: object, augment: object, *, optional: b
     for name, (part, kind, what) in wanted.items():
         if not isinstance(part, kind) and not (optional and part is None):
             raise InputError(f"{name} must be {what}, not {_described(part)}{_instead(part)}")
+    if isinstance(encoder, nn.Module) and any(map(_is_of_inference_mode, (*encoder.parameters(), *encoder.buffers()))):
+        raise InputError("the encoder was made inside torch.inference_mode(), so it cannot learn: make it outside")
     if isinstance(method, Method) and method.head not in HEADS:
         raise UnknownName("head", method.head, HEADS)
     if augment is not None and augment != "usual" and not callable(augment):
@@ -71,10 +74,8 @@ def check_holds_features(augment: object, memory: Memory) -> None:
         raise InputError(f"a frozen encoder's features cannot be held as {memory.codec.name}: {instead}")
 
 
-def check_learns(method: Method, updates: int, standardise: object) -> None:
+def check_learns(method: Method, updates: int, standardise: bool) -> None:
     """Whether it makes sense to have it learn several times from a batch, or from standardised samples."""
-    if not isinstance(standardise, bool):
-        raise InputError(f"standardise must be True or False, not {standardise!r}")
     if method.learns_by_gradient:
         return
     name = type(method).__name__
@@ -127,6 +128,10 @@ def _instead(given: object) -> str:
     if isinstance(given, str) and given in NETS:
         return f": write holdfast.{given.replace('-', '_')}(shape of a sample)"
     return ""
+
+
+def _is_of_inference_mode(tensor: torch.Tensor) -> bool:
+    return not is_lazy(tensor) and tensor.is_inference()
 
 
 def _described(given: object) -> str:

@@ -20,7 +20,7 @@ from holdfast.learner.labels import FORGOTTEN, Labels
 from holdfast.modes import in_inference
 
 if TYPE_CHECKING:
-    from holdfast.learner import Learner
+    from holdfast.learner.base import BaseLearner
 
 NONE = -1  # the answer while no class is known
 POINTS = 256  # of the curve: when there are as many, each two become one
@@ -75,6 +75,10 @@ class Tally:
     curve: Numbers  # samples and right answers of each point
     width: int  # samples that a point of the curve has when it is full
     times: tuple[tuple[float, int], ...] = ()  # when so many samples had been counted; not saved
+
+    def __post_init__(self) -> None:
+        for counts in (self.by_class, self.last, self.curve):
+            counts.flags.writeable = False
 
     @classmethod
     def empty(cls, window: int) -> Tally:
@@ -146,6 +150,12 @@ class Progress:
     tally: Tally
     labels: Sequence[Hashable]
 
+    def __repr__(self) -> str:
+        if not self.samples:
+            return "<Progress: no labelled samples yet>"
+        last = f"of the last {len(self.tally.last):,} {self.recent_accuracy:.1%}"
+        return f"<Progress: of {self.samples:,} samples {self.accuracy:.1%} answered right, {last}>"
+
     @property
     def samples(self) -> int:
         return self.tally.samples
@@ -203,7 +213,7 @@ def check_window(window: object) -> int:
     return whole("progress", window, Range(least=0, most=LONGEST))
 
 
-def new_tally(window: object, learner: Learner, so_far: Tally | None = None) -> Tally | None:
+def new_tally(window: object, learner: BaseLearner, so_far: Tally | None = None) -> Tally | None:
     """None if nothing is to be counted."""
     window = check_window(window)
     if window and learner.method.trains_to_answer:
@@ -215,11 +225,11 @@ def new_tally(window: object, learner: Learner, so_far: Tally | None = None) -> 
 
 
 def seen_of(tally: Tally | None, labels: Labels) -> Progress | None:
-    return None if tally is None else Progress(tally, labels.known)
+    return None if tally is None else Progress(tally, tuple(labels.known))
 
 
 @in_inference(True)
-def answered(learner: Learner, samples: Tensor) -> list[int]:
+def answered(learner: BaseLearner, samples: Tensor) -> list[int]:
     """The class index that is answered for each sample now, in the middle of a change."""
     labels = learner.labels
     if len(labels) == len(labels.forgotten):

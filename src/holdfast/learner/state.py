@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from holdfast.arguments import AT_LEAST_ONE, whole
+from holdfast.arguments import UPDATES, whole
 from holdfast.augment import BUILT_IN, Augment
 from holdfast.batch import Task
 from holdfast.errors import CheckpointError, InputError
@@ -31,13 +31,14 @@ from holdfast.storage import checkpoint
 
 if TYPE_CHECKING:
     from holdfast.learner import Learner
+    from holdfast.learner.base import BaseLearner
 
 Kind = TypeVar("Kind", bound="Learner")
 Values = dict[str, Any]
 USUAL = {"updates": 1, "standardise": False}  # of all learners before there was a choice: files do not say it
 
 
-def pack(learner: Learner) -> tuple[dict[str, Tensor], Values]:
+def pack(learner: BaseLearner) -> tuple[dict[str, Tensor], Values]:
     """The labels are not in it: they may be anything."""
     tensors = _named("net/", learner.net)
     task = learner.task
@@ -83,7 +84,7 @@ def pack(learner: Learner) -> tuple[dict[str, Tensor], Values]:
     }
 
 
-def serialized(learner: Learner, more: Mapping[str, Any]) -> bytes:
+def serialized(learner: BaseLearner, more: Mapping[str, Any]) -> bytes:
     """As a file holds it, with `more` in its manifest."""
     encoder, augment = learner.net.encoder.module, learner.training.augment
     settings = {
@@ -143,7 +144,7 @@ def restored(
         average=values["average"]["decay"] if "average" in values else 0.0,
         clip_samples=settings.get("clip_samples"),
         progress=values["progress"]["window"] if "progress" in values else 0,
-        updates=whole("updates", settings.get("updates", 1), AT_LEAST_ONE),
+        updates=whole("updates", settings.get("updates", 1), UPDATES),
         standardise=bool(settings.get("standardise", False)),
     )
     unpack(learner, tensors, values, [decode(label) for label in values["labels"]])
@@ -151,7 +152,7 @@ def restored(
     return learner
 
 
-def unpack(learner: Learner, tensors: Mapping[str, Tensor], values: Values, labels: list[Hashable]) -> None:
+def unpack(learner: BaseLearner, tensors: Mapping[str, Tensor], values: Values, labels: list[Hashable]) -> None:
     """Gives a fresh learner, made with the same settings, the state that was packed."""
     ours = pack(learner)[1]
     fits = ("method", "name"), ("method", "options"), ("memory", "kind"), ("memory", "codec"), ("optimizer", "kind")
@@ -185,7 +186,7 @@ def unpack(learner: Learner, tensors: Mapping[str, Tensor], values: Values, labe
         learner.task = Task(task["id"], tuple(task["starts"]), teacher)
 
 
-def _teacher(learner: Learner, state: dict[str, Tensor], seen: int) -> Net:
+def _teacher(learner: BaseLearner, state: dict[str, Tensor], seen: int) -> Net:
     net = learner.net
     teacher = Net(copy.deepcopy(net.encoder), type(net.head)(learner.seed).to(learner.device))
     _load_net(teacher, state, seen)
@@ -223,7 +224,7 @@ def _unsaved_buffers(net: Net) -> dict[str, Tensor]:
     return {name: tensor for name, tensor in net.named_buffers(remove_duplicate=False) if name not in saved}
 
 
-def _load_optimizer(learner: Learner, tensors: dict[str, Tensor], values: Values) -> None:
+def _load_optimizer(learner: BaseLearner, tensors: dict[str, Tensor], values: Values) -> None:
     states: dict[int, dict[str, Any]] = {}
     for name, value in {**tensors, **values["scalars"]}.items():
         number, key = name.split("/")
@@ -236,12 +237,12 @@ def _load_optimizer(learner: Learner, tensors: dict[str, Tensor], values: Values
     learner.optimizer.load_state_dict({"state": states, "param_groups": groups})
 
 
-def _optimizer_states(learner: Learner) -> dict[int, dict[str, Any]]:
+def _optimizer_states(learner: BaseLearner) -> dict[int, dict[str, Any]]:
     states: dict[int, dict[str, Any]] = learner.optimizer.state_dict()["state"]
     return states
 
 
-def _groups(learner: Learner) -> list[Values]:
+def _groups(learner: BaseLearner) -> list[Values]:
     groups = learner.optimizer.state_dict()["param_groups"]
     return [{key: value for key, value in group.items() if key != "params"} for group in groups]
 

@@ -28,7 +28,7 @@ class Change:
         self.gathers = False  # whether other changes may become parts of it now
         self.done = self.taken_back = False
 
-    def forget_the_past(self) -> None:
+    def drop_undo(self) -> None:
         """Lets go of what could be taken back, and with it of the learner, whose folder others may want."""
         self.journal.clear()
         self.closing.clear()
@@ -71,7 +71,7 @@ class Changes:
                 raise
             self._now = None
             try:  # noqa: SIM105  # it has happened: nothing may say that it has not, for want of memory for `suppress`
-                change.forget_the_past()
+                change.drop_undo()
             except MemoryError:
                 pass
             return result

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from holdfast.arguments import COUNTED, bytes_of, per_class, whole
+from holdfast.arguments import COUNTED, bytes_of, per_class, switch, whole
 from holdfast.batch import Batch
 from holdfast.errors import CheckpointError, InputError
 from holdfast.memory import codecs, encoded
@@ -61,7 +61,7 @@ class Memory(ABC):
             raise InputError(f"memory: give a number of samples or {capacity.__name__}(number), not its class")
         self._asked = None if capacity is None else whole("memory: the capacity", capacity)
         self.byte_budget = None if nbytes is None else whole("memory: nbytes", nbytes)
-        self._asked_codec, self._or_raw = codecs.find(codec), or_raw
+        self._asked_codec, self._or_raw = codecs.find(codec), switch("memory: or_raw", or_raw)
         self.clear()
 
     def clear(self) -> None:
@@ -233,6 +233,19 @@ class Memory(ABC):
             wanted = [fingerprint(sample) for sample in samples.cpu().numpy()]
             return np.flatnonzero(np.isin(self._columns["fingerprint"][: len(self)], wanted))
         return equal(self._columns["x"][: len(self)] if self._columns else [], samples)
+
+    def fingerprints(self, slots: Slots) -> NDArray[np.int64]:
+        """By which samples, as they came, are found again without having them.
+
+        Args:
+            slots: where they are held.
+
+        Returns:
+            A number for each.
+        """
+        if self._encoding is not None:
+            return frozen(self._columns["fingerprint"][slots])
+        return np.array([fingerprint(sample) for sample in self._columns["x"][slots]] if len(slots) else [], np.int64)
 
     @property
     def arrivals(self) -> NDArray[np.int64]:
@@ -433,8 +446,7 @@ class Memory(ABC):
             self._index = ClassIndex(room)
             self._columns = {name: np.empty((room, *c.shape[1:]), c.dtype) for name, c in sample_template.items()}
         except (ValueError, MemoryError):
-            need = self.capacity * row_bytes(sample_template) / 2**30
-            raise InputError(f"memory: {self.capacity} such samples need {need:,.0f} GiB") from None
+            raise _too_large(self.capacity, sample_template) from None
 
     def _fit(self, incoming: dict[str, Array], rng: np.random.Generator, journal: Journal) -> dict[str, Array]:
         """Vectors beside the samples may get longer as classes appear: the shorter ones are filled up with zeros.
@@ -495,8 +507,15 @@ class Memory(ABC):
     def _shrink(self, capacity: int, rng: np.random.Generator) -> None:
         """Keeps a uniform choice of what is held."""
         kept = np.sort(rng.choice(len(self), min(capacity, len(self)), replace=False))
-        self._columns = {name: with_capacity(column[kept], capacity) for name, column in self._columns.items()}
-        self._index = ClassIndex(capacity)
+        try:
+            self._columns = {name: with_capacity(column[kept], capacity) for name, column in self._columns.items()}
+            self._index = ClassIndex(capacity)
+        except (ValueError, MemoryError):
+            raise _too_large(capacity, self._columns) from None
         self._index.add(np.arange(len(kept)), self._columns["y"][: len(kept)], Journal())
         self._counts = np.array([self.offered, len(kept)])
         self.capacity = capacity
+
+
+def _too_large(capacity: int, columns: Mapping[str, Array]) -> InputError:
+    return InputError(f"memory: {capacity} such samples need {capacity * row_bytes(columns) / 2**30:,.0f} GiB")

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 import numpy as np
 
-from holdfast.arguments import ANY, NOT_NEGATIVE, POSITIVE, Range, real, whole
-from holdfast.errors import InputError, UnknownName
+from holdfast.arguments import ANY, NOT_NEGATIVE, POSITIVE, Range, real, switch, whole
+from holdfast.errors import UnknownName
 
 Count = Annotated[int, NOT_NEGATIVE]
 AtLeastOne = Annotated[int, Range(least=1)]
@@ -76,8 +76,8 @@ def _plain(option: str, value: Any, hint: Any) -> Any:
         return value
     if get_origin(kind) is Literal and not any(value == c and type(value) is type(c) for c in get_args(kind)):
         raise UnknownName(f"value of {option}", str(value), map(str, get_args(kind)))
-    if kind is bool and not isinstance(value, bool):
-        raise InputError(f"{option} must be True or False, not {value!r}")
+    if kind is bool:
+        return switch(option, value)
     if kind is int:
         return whole(option, value, *ranges or [ANY])
     if kind is float and (ranges or not isinstance(value, float)):  # without a range, infinite may be meant

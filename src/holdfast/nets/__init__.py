@@ -1,19 +1,11 @@
 """Encoders, and heads that grow one class at a time."""
 
-from holdfast.nets.net import (
-    HEADS,
+from holdfast.nets.encoders import (
     NETS,
     SMALL_NETS,
-    CosineHead,
-    Encoder,
     Frozen,
-    Head,
-    LinearHead,
-    Net,
-    ProjectionHead,
     as_shape,
     built_in,
-    changing,
     default_net,
     mlp,
     raw,
@@ -22,6 +14,8 @@ from holdfast.nets.net import (
     slim_resnet18,
     small_cnn,
 )
+from holdfast.nets.heads import HEADS, CosineHead, Head, LinearHead, ProjectionHead
+from holdfast.nets.net import Encoder, Net, changing
 from holdfast.nets.pretrained import PretrainedEncoder
 from holdfast.nets.standardise import Standardise
 from holdfast.nets.statistics import LDAHead, MeansHead

@@ -1,42 +1,22 @@
-"""Encoders that others have trained: modules of timm, torchvision or the user's own, fed as they were trained."""
+"""Encoders that others have trained, fed as they were trained."""
 
-import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
-from importlib import import_module
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from holdfast.arguments import POSITIVE, Range, real, whole
-from holdfast.errors import BatchError, CheckpointError, HoldfastError, InputError, UnknownName
-from holdfast.nets.net import Encoder, recipe
+from holdfast.arguments import POSITIVE, Range, real
+from holdfast.errors import BatchError, CheckpointError, HoldfastError, InputError
+from holdfast.nets.encoders import recipe
+from holdfast.nets.named import FORMS, Input, What, as_frozen, as_size, loaded, parse
+from holdfast.nets.net import Encoder
 from holdfast.storage.checkpoint import digest
-from holdfast.user_files import file_of, identity, module_of
 
-PACKAGES = "timm", "torchvision"
-OPTIONS = "frozen", "weights", "size"
-FORMS = "timm:NAME, torchvision:NAME or file.py:factory"
 CHUNK = 64
-CLASSIFIERS = "fc", "classifier", "head", "heads"  # of torchvision's models
-
-What = bool | Literal["but-last"]
-Numbers = tuple[float, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Input:
-    """What an encoder was trained with; nothing of it for modules that take samples as they are."""
-
-    size: tuple[int, int] | None = None
-    mean: Numbers | None = None  # of the channels, where black is 0 and white is 1
-    std: Numbers | None = None
 
 
 class PretrainedEncoder(nn.Module):
@@ -169,71 +149,16 @@ def pretrained(
             raise InputError(f"encoder must be an nn.Module or a name ({FORMS}), not {type(encoder).__name__}")
         if weights is not None:
             raise InputError("weights are for encoders by name; load them into the module yourself")
-        return _made(encoder, Input(), _input(size, mean, std), _frozen(frozen), None)
+        return _made(encoder, Input(), _input(size, mean, std), as_frozen(frozen), None)
     given = {"frozen": frozen, "weights": weights, "size": size}
     chosen = parse(encoder, **{name: value for name, value in given.items() if value not in (None, True)})
 
     def make() -> PretrainedEncoder:
-        module, trained_with = _loaded(chosen)
+        module, trained_with = loaded(chosen)
         return _made(module, trained_with, _input(chosen.size, mean, std), chosen.frozen, str(chosen))
 
     _MADE[str(chosen)] = make
     return make()
-
-
-@dataclass(frozen=True, slots=True)
-class Name:
-    """A pretrained encoder as it is named on the command line: SOURCE[,option=value,...]."""
-
-    source: str
-    frozen: What = True
-    weights: Path | None = None
-    size: int | None = None
-
-    def __str__(self) -> str:
-        said = {"frozen": self.frozen, "weights": self.weights, "size": self.size}
-        usual = {"frozen": True, "weights": None, "size": None}
-        return ",".join(
-            [self.source, *(f"{k}={str(v).lower() if v is False else v}" for k, v in said.items() if v != usual[k])]
-        )
-
-    @property
-    def identity(self) -> str:
-        """The same wherever files lie; another one if they change."""
-        weights = None if self.weights is None else Path(_sha256(self.weights, _mark(self.weights)))
-        return str(replace(self, source=identity(self.source), weights=weights))
-
-
-def is_pretrained(net: str) -> bool:
-    """Whether a name is that of one, right or wrong."""
-    return ":" in net
-
-
-def parse(text: str, **more: Any) -> Name:
-    """Takes apart what `holdfast run --net` is given."""
-    source, *items = text.split(",")
-    options: dict[str, Any] = {}
-    for item in items:
-        key, equals, value = item.partition("=")
-        if not equals or not value:
-            raise InputError(f"net {text!r}: {item!r} should be option=value")
-        if key not in OPTIONS:
-            raise UnknownName("option of a pretrained net", key, OPTIONS)
-        options[key] = value
-    options |= more
-    file = file_of(source)
-    package, _, name = source.partition(":")
-    if not name or (file is None and package not in PACKAGES):
-        raise InputError(f"net {text!r}: a pretrained net is {FORMS}")
-    if file is not None and not file.is_file():
-        raise InputError(f"there is no file {file} to take a net from")
-    if file is not None and "weights" in options:
-        raise InputError(f"net {text!r}: weights are for timm and torchvision; a factory loads its own")
-    weights = Path(options["weights"]) if "weights" in options else None
-    if weights is not None and not weights.is_file():
-        raise InputError(f"net {text!r}: there is no file {weights}")
-    size = None if "size" not in options else _size(text, options["size"])
-    return Name(source, _frozen(options.get("frozen", True)), weights, size)
 
 
 def found(reference: dict[str, Any], given: nn.Module | None) -> PretrainedEncoder:
@@ -276,82 +201,13 @@ def _made(
 def _input(size: int | None, mean: Sequence[float] | None, std: Sequence[float] | None) -> dict[str, Any]:
     if (mean is None) != (std is None):
         raise InputError("give mean and std, both or none")
-    own: dict[str, Any] = {} if size is None else {"size": (_size("size", size),) * 2}
+    own: dict[str, Any] = {} if size is None else {"size": (as_size("size", size),) * 2}
     for name, numbers, allowed in (("mean", mean, Range()), ("std", std, POSITIVE)):
         if numbers is not None:
             own[name] = tuple(real(name, number, allowed) for number in numbers)
             if len(own[name]) != 3:
                 raise InputError(f"{name} has three numbers, one for each channel, not {len(own[name])}")
     return own
-
-
-def _loaded(name: Name) -> tuple[nn.Module, Input]:
-    file = file_of(name.source)
-    if file is not None:
-        return _from_file(file, name.source.rpartition(":")[2]), Input()
-    package, _, model = name.source.partition(":")
-    try:
-        library = import_module(package)
-    except Exception as error:
-        raise InputError(f"net {name}: {package} cannot be imported ({error}); pip install {package}") from error
-    try:
-        module, trained_with = (_from_timm if package == "timm" else _from_torchvision)(library, model, name)
-    except InputError:
-        raise
-    except Exception as error:  # no network, no such weights, another version of the package
-        why = str(error).partition("\n")[0]
-        hint = "" if name.weights else "; weights=FILE.safetensors takes them from a file"
-        raise InputError(f"net {name} cannot be made: {type(error).__name__}: {why}{hint}") from error
-    if name.weights is not None:
-        _load_weights(module, name.weights)
-    return module, trained_with
-
-
-def _from_file(file: Path, factory: str) -> nn.Module:
-    namespace = vars(module_of(file, "a net"))
-    if factory not in namespace:
-        raise UnknownName(f"function in {file}", factory, [name for name, v in namespace.items() if callable(v)])
-    module = namespace[factory]()
-    if not isinstance(module, nn.Module):
-        raise InputError(f"net {file}:{factory}: {factory}() must return an nn.Module, not {type(module).__name__}")
-    return module
-
-
-def _from_timm(timm: Any, model: str, name: Name) -> tuple[nn.Module, Input]:
-    known = timm.list_models()
-    if model.partition(".")[0] not in known:
-        raise UnknownName("model of timm", model, known)
-    module = timm.create_model(model, pretrained=name.weights is None, num_classes=0)
-    config = timm.data.resolve_data_config({}, model=module)
-    height, width = config["input_size"][1:]
-    return module, Input((height, width), tuple(config["mean"]), tuple(config["std"]))
-
-
-def _from_torchvision(torchvision: Any, model: str, name: Name) -> tuple[nn.Module, Input]:
-    known = torchvision.models.list_models(module=torchvision.models)
-    if model not in known:
-        raise UnknownName("model of torchvision", model, known)
-    module: nn.Module = torchvision.models.get_model(model, weights=None if name.weights else "DEFAULT")
-    preset = torchvision.models.get_model_weights(model).DEFAULT.transforms()
-    for classifier in CLASSIFIERS:
-        if hasattr(module, classifier):
-            setattr(module, classifier, nn.Identity())
-    side = preset.crop_size[0]
-    return module, Input((side, side), tuple(preset.mean), tuple(preset.std))
-
-
-def _load_weights(module: nn.Module, file: Path) -> None:
-    try:
-        weights = load_file(file)
-    except (SafetensorError, OSError) as error:
-        convert = "safetensors.torch.save_file(torch.load(FILE, weights_only=True), NEW) makes one of a .pth"
-        raise InputError(f"{file} is not a safetensors file ({error}): {convert}") from error
-    ours = module.state_dict()
-    for name, tensor in ours.items():
-        if name not in weights or weights[name].shape != tensor.shape:
-            there = tuple(weights[name].shape) if name in weights else "missing"
-            raise InputError(f"{file} is of another model: {name} has shape {tuple(tensor.shape)} here, {there} there")
-    module.load_state_dict({name: weights[name] for name in ours})
 
 
 def _last_block(module: nn.Module) -> list[nn.Module]:
@@ -369,26 +225,3 @@ def _last_block(module: nn.Module) -> list[nn.Module]:
 
 def _is_row(part: nn.Module) -> bool:
     return isinstance(part, nn.Sequential | nn.ModuleList) and len(part) > 1
-
-
-def _frozen(given: object) -> What:
-    choices: dict[object, What] = {True: True, False: False, "true": True, "false": False, "but-last": "but-last"}
-    if not isinstance(given, bool | str) or given not in choices:
-        raise InputError(f"frozen must be true, false or but-last, not {given!r}")
-    return choices[given]
-
-
-def _size(text: str, given: object) -> int:
-    if isinstance(given, str):
-        given = int(given) if given.isdecimal() else given
-    return whole("size" if text == "size" else f"net {text!r}: size", given, Range(least=8, most=4096))
-
-
-def _mark(file: Path) -> tuple[int, int]:
-    status = file.stat()
-    return status.st_mtime_ns, status.st_size
-
-
-@lru_cache(maxsize=16)
-def _sha256(file: Path, mark: tuple[int, int]) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from holdfast.errors import CheckpointError
 from holdfast.losses import squared_distances
-from holdfast.nets.net import Head
+from holdfast.nets.heads import Head
 
 SHRINKAGE = 0.01
 UNKNOWN = -1e30  # the score of a class that nothing is known of yet

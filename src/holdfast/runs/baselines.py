@@ -15,7 +15,7 @@ from holdfast.errors import HoldfastError
 from holdfast.measure import metrics
 from holdfast.measure.evaluate import Evaluation
 from holdfast.memory import raw_bytes
-from holdfast.nets.pretrained import is_pretrained
+from holdfast.nets.named import is_pretrained
 from holdfast.runs.spec import RunSpec
 from holdfast.runs.store import Record
 from holdfast.runs.suitability import FEW_UPDATES, is_unscaled, steps_enough

@@ -19,6 +19,7 @@ from holdfast.runs.spec import CHOICES, FIELDS, LATER
 from holdfast.runs.store import Record
 
 MEASURED = ("status", "acc", "aaa", "forgetting", "train_macs", "state_hash")  # beside evaluations and probes
+ADDED = ("confusion", "mistakes")  # which records of before do not have
 MAY_BE_NONE = {"why", *(name for name, choice in CHOICES.items() if choice.usual is None)}
 NEEDED = {"title", "why", "evaluations", *FIELDS} - LATER.keys()
 NEEDED_WHEN_DONE = {
@@ -69,7 +70,8 @@ def _content(file: Path) -> bytes:
 
 def difference(here: Record, there: Record) -> str | None:
     """None if both have measured the same, however long it took; otherwise what each found, and where they ran."""
-    if _measured(here) == _measured(there):
+    both = [name for name in ADDED if here.get(name) is not None and there.get(name) is not None]
+    if _measured(here) == _measured(there) and all(here[name] == there[name] for name in both):
         return None
     ran_here, ran_there = here.get("environment", {}), there.get("environment", {})
     unlike = [name for name in {**ran_here, **ran_there} if ran_here.get(name) != ran_there.get(name)]

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from holdfast.errors import CheckpointError
-from holdfast.nets.pretrained import CHUNK, Input, Name, PretrainedEncoder, features_of, pretrained
+from holdfast.nets.named import Input, Name
+from holdfast.nets.pretrained import CHUNK, PretrainedEncoder, features_of, pretrained
 from holdfast.storage import checkpoint, files
 from holdfast.streams import Source
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast import methods
+from holdfast.arguments import AT_LEAST_ONE, whole
 from holdfast.errors import InputError, UnknownName
 from holdfast.runs.spec import BY_METHOD, CHOICES, RunSpec
 
@@ -78,11 +79,11 @@ def _plain(choices: dict[str, Any]) -> dict[str, Any]:
 
 
 def _first(seeds: object) -> list[int]:
-    if type(seeds) is not int or seeds < 1:
-        which = "; seed says which" if isinstance(seeds, list | tuple | range) else ""
-        raise InputError(f"--seeds must be 1 or more, not {reprlib.repr(seeds)}{which}")
-    check_number(seeds)
-    return list(range(seeds))
+    if isinstance(seeds, list | tuple | range):
+        raise InputError(f"seeds says how many there are, not {reprlib.repr(seeds)}; seed says which")
+    number = whole("seeds", seeds, AT_LEAST_ONE)
+    check_number(number)
+    return list(range(number))
 
 
 def _listed(given: Any) -> list[Any]:

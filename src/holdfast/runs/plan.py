@@ -23,7 +23,7 @@ from holdfast.measure.probes import PROBES
 from holdfast.memory import Memory, codecs, raw_bytes
 from holdfast.memory.encoded import Encoding
 from holdfast.methods import FineTuning, Method
-from holdfast.nets import NETS, SMALL_NETS, pretrained
+from holdfast.nets import NETS, SMALL_NETS, named, pretrained
 from holdfast.runs import features, identity
 from holdfast.runs.spec import RunSpec
 from holdfast.runs.suitability import usual_net, usual_updates
@@ -58,8 +58,8 @@ class Plan:
             learner.memory.drawn_below = stream.classes_before[task]
 
     @property
-    def pretrained(self) -> pretrained.Name | None:
-        return pretrained.parse(self.net) if pretrained.is_pretrained(self.net) else None
+    def pretrained(self) -> named.Name | None:
+        return named.parse(self.net) if named.is_pretrained(self.net) else None
 
     @cached_property
     def encoded(self) -> tuple[Source, nn.Module | None]:
@@ -127,12 +127,12 @@ def plan(spec: RunSpec, source: Source, nets: Nets = MappingProxyType({})) -> Pl
     shape = source.dataset.sample_shape
     its_net = usual_net(source) if method.learns_by_gradient else "raw"
     net = spec.net or its_net
-    if not pretrained.is_pretrained(net):
+    if not named.is_pretrained(net):
         if net not in {**NETS, **nets}:
-            raise UnknownName("net", net, [*NETS, *nets, pretrained.FORMS])
+            raise UnknownName("net", net, [*NETS, *nets, named.FORMS])
         if net in NETS:
             _try(net, shape)
-    elif pretrained.parse(net).frozen is True and (spec.augment or spec.codec):
+    elif named.parse(net).frozen is True and (spec.augment or spec.codec):
         said = "--augment" if spec.augment else f"--codec {spec.codec}"
         raise InputError(f"{said} is for images, and the memory holds features of {net}; frozen=false keeps images")
     start = methods.make(*methods.parse(spec.start)) if spec.start else method
@@ -160,7 +160,7 @@ def plan(spec: RunSpec, source: Source, nets: Nets = MappingProxyType({})) -> Pl
 def _usual(source: Source, method: Method, start: Method, net: str) -> dict[str, Any]:
     """What the method is meant to be used with, as far as it suits samples and net."""
     usual, samples = method.usual, source.dataset.train_x
-    features = pretrained.is_pretrained(net) and pretrained.parse(net).frozen is True
+    features = named.is_pretrained(net) and named.parse(net).frozen is True
     images = not features and are_images(samples.shape[1:])
     codec = codecs.find(usual.codec if images else None)
     takes = codec is not None and codec.takes(samples.shape[1:], samples.dtype) is None

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from holdfast.arguments import AT_LEAST_ONE, DECAYS, LEARNING_RATES, as_size, bytes_of, per_class, real, whole
+from holdfast.arguments import DECAYS, LEARNING_RATES, UPDATES, as_size, bytes_of, per_class, real, whole
 from holdfast.errors import HoldfastError, InputError
 from holdfast.runs.earlier import named
 
@@ -136,7 +136,7 @@ class RunSpec:
         name="updates",
         metavar="K",
         affects="macs",
-        parse=partial(whole, allowed=AT_LEAST_ONE),
+        parse=partial(whole, allowed=UPDATES),
         later=True,
         by_method=True,
     )

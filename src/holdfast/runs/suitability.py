@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.nets import default_net
-from holdfast.nets.pretrained import is_pretrained, parse
+from holdfast.nets.named import is_pretrained, parse
 from holdfast.streams import Source
 from holdfast.streams.named import TASKS
 

@@ -13,9 +13,21 @@ from starlette.responses import JSONResponse
 
 from holdfast import __version__
 from holdfast.errors import HoldfastError
-from holdfast.serve import bodies, checkpoints, contents, inference, learning, looking, metrics, page, watching
+from holdfast.serve import (
+    bodies,
+    checkpoints,
+    contents,
+    inference,
+    label_studio,
+    learning,
+    looking,
+    metrics,
+    page,
+    watching,
+)
 from holdfast.serve.gate import Gate, response
 from holdfast.serve.metrics import Metrics
+from holdfast.serve.pictures import Pictures
 from holdfast.serve.refusals import Refused, refusal
 from holdfast.serve.roles import Tokens, needs
 from holdfast.serve.service import Service
@@ -28,11 +40,13 @@ def make_app(
     tokens: Tokens | None = None,
     *,
     any_host: bool = False,
+    pictures: Pictures | None = None,
     beside: Callable[[Service], Coroutine[Any, Any, None]] | None = None,
 ) -> FastAPI:
     """Closes the service when it ends.
 
-    `any_host`: without tokens, answer to other names than localhost, too. `beside`: what goes on beside requests.
+    `any_host`: without tokens, answer to other names than localhost, too. `pictures`: those of Label
+    Studio's tasks. `beside`: what goes on beside requests.
     """
 
     @asynccontextmanager
@@ -59,6 +73,7 @@ def make_app(
     app.include_router(checkpoints.routes(service))
     app.include_router(looking.routes(service))
     app.include_router(watching.routes(service))
+    app.include_router(label_studio.routes(service, pictures or Pictures(service.limits)))
     app.include_router(page.routes())
     app.include_router(metrics.routes(figures))
 

@@ -91,6 +91,8 @@ def picture(content: bytes, shape: Sequence[int], limits: Limits) -> NDArray[np.
             return as_sample(image, shape)
     except Refused:
         raise
+    except Image.DecompressionBombError:
+        raise Refused(413, f"a picture may have {limits.pixels} pixels") from None
     except Exception:  # image decoders raise whatever they like
         raise Refused(422, f"a picture cannot be read; it must be whole, and one of {', '.join(FORMATS)}") from None
 
@@ -150,7 +152,7 @@ def _of_json(body: bytes, header: str | None, service: Service) -> Given:
         files = [_base64(image.encode(errors="replace")) for image in images]
         return Given(_of_files(files, service), labels, values)
     if "arrays" in values:
-        return Given(_of_lists(values["arrays"], service), labels, values)
+        return Given(of_lists(values["arrays"], service), labels, values)
     raise Refused(422, "samples must come as images, arrays or inputs")
 
 
@@ -163,7 +165,7 @@ def of_tensor(found: tensors.Found, service: Service) -> Array:
     return found.array
 
 
-def _of_lists(lists: object, service: Service) -> Array:
+def of_lists(lists: object, service: Service) -> Array:
     """Numbers as the learner takes them: of pictures uint8, of vectors float."""
     if not isinstance(lists, list):
         raise Refused(422, "arrays must be a list of samples")

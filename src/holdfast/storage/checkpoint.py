@@ -21,6 +21,7 @@ from holdfast.modes import in_inference
 
 FORMAT = 1
 KEY = "holdfast"
+BEGINNING = b'{"__metadata__":{"holdfast":"'  # behind eight bytes of length
 CHECKSUM = 64  # hexadecimal digits of a sha256
 Manifest = dict[str, Any]
 
@@ -45,6 +46,17 @@ def content_of(path: Path) -> bytes:
         raise CheckpointError(f"{path} is a folder: holdfast.open opens a learner that lives in one") from None
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read: {error}") from error
+
+
+def begins_as_one(path: Path) -> bool:
+    """Whether a file begins as `pack` writes it; what follows may be damaged."""
+    try:
+        if not path.is_file():  # a pipe would be waited for
+            return False
+        with path.open("rb") as file:
+            return file.read(8 + len(BEGINNING))[8:] == BEGINNING
+    except OSError:
+        return False
 
 
 def pack(tensors: Mapping[str, Tensor], manifest: Manifest) -> bytes:

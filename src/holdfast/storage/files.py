@@ -12,9 +12,11 @@ from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
-from holdfast.errors import WriteError
+from holdfast.errors import InputError, WriteError
+from holdfast.storage.locks import refuse_files_of_a_learner
 
 STDOUT = Path("-")
+DATABASE = b"SQLite format 3\0"  # begins like this
 
 
 def write(path: Path, content: bytes) -> None:
@@ -35,6 +37,7 @@ def write(path: Path, content: bytes) -> None:
 def output(path: Path, content: bytes) -> None:
     """Writes a file that is named on the command line: - is stdout, and stdout under another name is not replaced."""
     if not is_stdout(path):
+        check_output(path)
         write(path, content)
         return
     try:
@@ -45,6 +48,16 @@ def output(path: Path, content: bytes) -> None:
         raise  # nobody reads any more: not our failure
     except OSError as error:
         raise WriteError(f"stdout cannot be written: {error.strerror}") from error
+
+
+def check_output(path: Path) -> None:
+    """An InputError if what is there must not be replaced by the output of a command."""
+    refuse_files_of_a_learner(path)
+    with suppress(OSError):
+        if path.is_file() and path.stat().st_size >= len(DATABASE):
+            with open(path, "rb") as file:
+                if file.read(len(DATABASE)) == DATABASE:
+                    raise InputError(f"{path} is a database, such as a store of runs: write to another place")
 
 
 def make_folder(folder: Path) -> None:
@@ -216,6 +229,8 @@ class Appendix:
 
 
 def _replace(path: Path, content: bytes) -> None:
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     partial = path.with_name(f".{path.name}.{secrets.token_hex(8)}")  # others may be writing the same file
     try:
         with open(partial, "xb") as file:

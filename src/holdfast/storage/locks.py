@@ -180,8 +180,13 @@ def signature(folder: Path) -> tuple[str, str]:
 
 def refuse_files_of_a_learner(path: Path) -> None:
     """What is written to such a file would take the place of what a learner in that folder has acknowledged."""
-    if re.fullmatch(r"learner|lock|log\.\d+", path.name) and FolderLock.is_signature(path.parent / FolderLock.NAME):
-        raise InputError(f"{path} is a file of the learner that lives in {path.parent}: write to another place")
+    path = Path(os.path.realpath(path))
+    is_kept = path.parent.name == "kept" and path.name.isdecimal()
+    folder = path.parent.parent if is_kept else path.parent
+    if not is_kept and not re.fullmatch(r"learner|lock|log\.\d+", path.name):
+        return
+    if FolderLock.is_signature(folder / FolderLock.NAME):
+        raise InputError(f"{path} is a file of the learner that lives in {folder}: write to another place")
 
 
 def holder(folder: Path) -> tuple[int, str] | None:
