@@ -51,7 +51,10 @@ class Kind:
         parts = [(self.stream, SCRATCH, self.net), (of_features, ("er-ace",), self.encoder)]
         for stream, methods, net in [*parts, (of_features, ("ncm", "slda"), self.encoder)]:
             how: dict[str, Any] = {"stream": stream, "method": list(methods)} | ({"net": net} if net else {})
-            yield how | ({"standardise": True} if self.standardise and "ncm" not in methods else {})
+            if "ncm" in methods:
+                yield how
+            else:
+                yield how | {"updates": 1} | ({"standardise": True} if self.standardise else {})
 
     def accuracies(self) -> Iterator[str]:
         """Floors, then methods, as cells."""
@@ -66,7 +69,9 @@ class Kind:
 def command(how: dict[str, Any]) -> str:
     words = [word for name in how["method"] for word in ("--method", name)]
     net = ["--net", how["net"]] if "net" in how else []
-    return " ".join(["holdfast run --stream", how["stream"], *words, *net, *["--standardise"] * ("standardise" in how)])
+    updates = ["--updates", str(how["updates"])] if "updates" in how else []
+    more = [*updates, *["--standardise"] * ("standardise" in how)]
+    return " ".join(["holdfast run --stream", how["stream"], *words, *net, *more])
 
 
 KINDS = [

@@ -1,7 +1,7 @@
 """What may come as samples."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from pathlib import Path
@@ -123,9 +123,8 @@ def _as_array(x: object, shape: Sequence[int] | None) -> NDArray[Any]:
     elif hasattr(x, "to_numpy"):
         found = np.asarray(x.to_numpy())
     else:
-        file = f"; for one image, [{str(x)!r}]" if isinstance(x, str | Path | Image) else ""
         what = "an array, a tensor, a data frame or a list of samples"
-        raise BatchError(f"x must be {what}, not {type(x).__name__}{file}")
+        raise BatchError(f"x must be {what}, not {type(x).__name__}{_instead_of(x)}")
     return _as_numbers(found)
 
 
@@ -157,9 +156,20 @@ def _as_numbers(found: NDArray[Any]) -> NDArray[Any]:
         raise BatchError(TOO_LARGE) from None
 
 
+def _instead_of(x: object) -> str:
+    """What would be right."""
+    if isinstance(x, Image):
+        return "; for one image, [image]"
+    if isinstance(x, str | Path):
+        return f"; for one image, [{str(x)!r}]"
+    return "; list(x) makes one" if isinstance(x, Iterator) else ""
+
+
 def _of_images(given: Sequence[Any], shape: Sequence[int] | None) -> NDArray[np.uint8]:
     """Images of Pillow, files and arrays of any size, of the shape that is wanted."""
     if shape is not None and not images.is_image_shape(shape):
+        if isinstance(given[0], str):
+            raise BatchError(f"x has texts or names of files; this learner takes samples of shape {tuple(shape)}")
         raise BatchError(f"x has images; this learner takes samples of shape {tuple(shape)}")
     found = []
     for each in given:

@@ -35,6 +35,8 @@ def split(*records: dict[str, Any]) -> dict[tuple[str, ...], list[str]]:
 def test_what_nobody_chose_sets_nothing_apart() -> None:
     assert split(*DEFAULTS) == {(): ["er", "er-ace", "holdfast"]}
     assert headline(DEFAULTS) == "fashion, 20 samples a class in memory, 1 seed"
+    several = [{**each, "updates_per_batch": 10, "usual": {"updates_per_batch": 10}} for each in DEFAULTS]
+    assert headline(several) == "fashion, 20 samples a class in memory, 10 updates a batch, 1 seed"
     assert split(*DEFAULTS, *(record(method, memory=5) for method in USUAL)) == {
         ("memory=20",): ["er", "er-ace", "holdfast"],
         ("memory=5",): ["er", "er-ace", "holdfast"],

@@ -1,6 +1,7 @@
 """The net where none is chosen suits the samples and their number, and what does not suit is said."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -44,6 +45,37 @@ def test_the_reason_is_said(tmp_path: Path) -> None:
     assert "10 updates are few for slim-resnet18 from scratch; --net small-cnn" in said(net="slim-resnet18")[0]
     assert said(net="small-cnn") == [few]
     assert said(net="small-cnn", updates_per_batch=20) == []
+    several = "mine: --updates 10 on each batch, because 10 are few"
+    assert said(net="small-cnn", undecided=frozenset({"updates_per_batch"})) == [several]
+
+
+def updates(samples: int, method: str = "er", name: str = "mine", **choices: Any) -> int:
+    undecided = frozenset({"updates_per_batch"} - choices.keys())
+    spec = RunSpec(stream=name, method=method, undecided=undecided, **choices)
+    return plan(spec, ordered(images(samples, name=name))).spec.updates_per_batch
+
+
+def test_a_short_stream_gets_several_gradient_steps_a_batch() -> None:
+    assert [updates(batches * 10) for batches in (1, 100, 300, 500, 1000)] == [10, 10, 4, 2, 1]
+    assert updates(100, updates_per_batch=3) == 3
+
+
+@pytest.mark.parametrize("method", ["slda", "gdumb", "iid-offline"])
+def test_it_does_not_where_that_means_nothing_or_batches_come_again(method: str) -> None:
+    assert updates(100, method) == 1
+
+
+def test_named_datasets_get_one_gradient_step_a_batch() -> None:
+    assert updates(100, name="cifar10") == 1
+
+
+def test_an_encoder_that_learns_is_passed_once(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "import torch\ndef factory():\n    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3072, 4))\n"
+    )
+    assert updates(100, net=f"{file}:factory") == 10
+    assert updates(100, net=f"{file}:factory,frozen=false") == 1
 
 
 def test_unscaled_columns_are_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

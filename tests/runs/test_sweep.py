@@ -31,7 +31,7 @@ Same = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 def test_every_record_is_the_one_a_single_run_gives(npz: str, tmp_path: Path, store: Store, same: Same) -> None:
-    specs = grid(stream=npz, method=["er", "er-aml", "iid++"], memory=5, seeds=2)
+    specs = grid(stream=npz, method=["er", "er-aml", "iid++"], memory=5, seeds=2, updates=1)
     events: list[Event] = []
     sweep = Sweep(specs, store, tmp_path)
     sweep.run(Local(tmp_path, 2), events.append)
@@ -67,7 +67,7 @@ class Killed(ER):
 def test_a_run_that_fails_does_not_stop_the_others(npz: str, tmp_path: Path, store: Store) -> None:
     file = tmp_path / "broken.py"
     file.write_text(BROKEN)
-    broken, killed, fine = grid(stream=npz, method=[f"{file}:Broken", f"{file}:Killed", "er"], seeds=1)
+    broken, killed, fine = grid(stream=npz, method=[f"{file}:Broken", f"{file}:Killed", "er"], seeds=1, updates=1)
     sweep = Sweep([broken, killed, fine], store, tmp_path)
     sweep.run(Local(tmp_path, 2))
     assert sweep.failed() == [broken, killed] and sweep.done() == [fine]
@@ -95,7 +95,7 @@ class Goes(ER):
 def test_a_methods_file_may_vanish_while_it_is_at_work(npz: str, tmp_path: Path, store: Store) -> None:
     file = tmp_path / "goes.py"
     file.write_text(GOES)
-    goes, fine = grid(stream=npz, method=[f"{file}:Goes", "er"], seeds=1)
+    goes, fine = grid(stream=npz, method=[f"{file}:Goes", "er"], seeds=1, updates=1)
     sweep = Sweep([goes, fine], store, tmp_path)
     sweep.run(Local(tmp_path, 1))
     assert sweep.failed() == [goes] and sweep.done() == [fine]
@@ -126,7 +126,7 @@ class CutOff(ER):
 def test_a_worker_may_die_in_the_middle_of_a_message(npz: str, tmp_path: Path, store: Store, same: Same) -> None:
     file = tmp_path / "method.py"
     file.write_text(CUT_OFF)
-    specs = grid(stream=npz, method=[f"{file}:CutOff", "er"], seeds=1)
+    specs = grid(stream=npz, method=[f"{file}:CutOff", "er"], seeds=1, updates=1)
     sweep = Sweep(specs, store, tmp_path, snapshot_every=1e-6)
     sweep.run(Local(tmp_path, 1))
     assert file.with_suffix(".cut").exists()
@@ -287,7 +287,7 @@ def test_runs_are_repeated_only_where_no_other_process_is_at_them(
 
 def test_a_record_stays_until_its_repetition_is_done(npz: str, tmp_path: Path) -> None:
     """Whatever ends the command meanwhile."""
-    specs = grid(stream=npz, method="er", seeds=1)
+    specs = grid(stream=npz, method="er", seeds=1, updates=1)
     store = Store(tmp_path / "runs.sqlite")
     store.open()
     sweep = Sweep(specs, store, tmp_path)

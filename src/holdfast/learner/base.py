@@ -160,7 +160,8 @@ class BaseLearner:
     def _check_labels(self, y: object, samples: Tensor) -> list[Hashable]:
         labels = self.labels.check(y)
         if len(samples) != len(labels):
-            raise BatchError(f"x has {len(samples)} samples but y has {len(labels)} labels")
+            hint = "; one sample alone is x[None]" if len(labels) == 1 else ""
+            raise BatchError(f"x has {len(samples)} samples but y has {len(labels)} labels{hint}")
         if len(samples) == 0:
             raise BatchError("x is empty; a batch needs at least one sample")
         return labels

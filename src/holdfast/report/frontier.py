@@ -13,6 +13,7 @@ from holdfast.errors import HoldfastError
 from holdfast.report.figures import colour, write
 from holdfast.report.statistics import mean_and_error, show
 from holdfast.report.tables import figure_of_macs, memory_of
+from holdfast.runs.spec import CHOICES, DEFAULTS
 from holdfast.runs.store import Record
 
 SHOWN = (
@@ -153,7 +154,8 @@ def _looks(found: Sequence[Point]) -> dict[str, tuple[str, str]]:
 
 
 def _variant(record: Record) -> str:
-    apart = [f"{name} {value}" if value is not True else name for name in SHOWN if (value := record.get(name))]
+    chosen = {CHOICES[name].name: record[name] for name in SHOWN if record.get(name, DEFAULTS[name]) != DEFAULTS[name]}
+    apart = [name if value is True else f"{name} {value}" for name, value in chosen.items()]
     return ", ".join([record["title"], *apart])
 
 

@@ -52,7 +52,7 @@ def of_methods(group: Sequence[Record]) -> str:
     for title, chosen in values.items():
         alike.setdefault(chosen, []).append(title)
     said = (
-        ", ".join(titles) + ": " + " ".join(f"{n}={_word(v)}" for n, v in zip(own, chosen, strict=True))
+        ", ".join(titles) + ": " + " ".join(f"{_name(n)}={_word(v)}" for n, v in zip(own, chosen, strict=True))
         for chosen, titles in alike.items()
     )
     return "; ".join(said)
@@ -82,6 +82,10 @@ def _said(group: Sequence[Record], name: str) -> str:
     values = {record.get(name) for record in group}
     option = CHOICES[name].name
     return f"{option}={values.pop()}" if len(values) == 1 else f"{option} {USUAL}"
+
+
+def _name(field: str) -> str:
+    return CHOICES[field].name
 
 
 def _word(value: Any) -> str:

@@ -35,7 +35,9 @@ def headline(records: Sequence[Record]) -> str:
     memory = memory_of(records[0]["memory"], codecs.pop() if len(codecs) == 1 else None)
     nets = {net_of(record) for record in records}
     net = nets if len(nets) == 1 and nets != {UNKNOWN_NET} else []
-    return ", ".join([records[0]["stream"], memory, *net, f"{seeds} seed{'s' * (seeds > 1)}"])
+    updates = {record.get("updates_per_batch", 1) for record in records}
+    several = [f"{each} updates a batch" for each in updates if len(updates) == 1 and each > 1]
+    return ", ".join([records[0]["stream"], memory, *net, *several, f"{seeds} seed{'s' * (seeds > 1)}"])
 
 
 def memory_of(memory: int | str, codec: str | None) -> str:

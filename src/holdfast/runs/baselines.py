@@ -18,12 +18,11 @@ from holdfast.memory import raw_bytes
 from holdfast.nets.named import is_pretrained
 from holdfast.runs.spec import RunSpec
 from holdfast.runs.store import Record
-from holdfast.runs.suitability import FEW_UPDATES, is_unscaled
+from holdfast.runs.suitability import FEW_UPDATES, is_unscaled, steps_enough
 from holdfast.seeds import generator
 from holdfast.streams import Source
 
 MOST_ADVICE = 2
-MOST_UPDATES = 10  # on each batch
 MOST_WORK = 2e10  # multiply-adds for the nearest neighbours: a second or two
 CHUNK = 512
 
@@ -63,7 +62,7 @@ class Baselines:
         if is_pretrained(net) and record["method"] != "slda":
             yield "--method slda, which needs few samples"
         if by_gradient and steps < FEW_UPDATES:
-            more = min(MOST_UPDATES, -(-FEW_UPDATES // max(1, record["updates"])))
+            more = steps_enough(record["updates"])
             if more > record.get("updates_per_batch", 1):
                 yield f"--updates {more}, because {steps} gradient steps are few"
         if images and not is_pretrained(net):

@@ -26,7 +26,7 @@ from holdfast.methods import FineTuning, Method
 from holdfast.nets import NETS, SMALL_NETS, named, pretrained
 from holdfast.runs import features, identity
 from holdfast.runs.spec import RunSpec
-from holdfast.runs.suitability import usual_net
+from holdfast.runs.suitability import usual_net, usual_updates
 from holdfast.storage import checkpoint
 from holdfast.streams import Source, Stream
 
@@ -169,7 +169,13 @@ def _usual(source: Source, method: Method, start: Method, net: str) -> dict[str,
         "augment": usual.augment and images and net not in SMALL_NETS,
         "average": usual.average if not any(each.trains_to_answer for each in (start, method)) else 0.0,
         "codec": usual.codec if takes else None,
+        "updates_per_batch": usual_updates(source, net) if all(map(_in_one_pass, (start, method))) else 1,
     }
+
+
+def _in_one_pass(method: Method) -> bool:
+    """Takes gradient steps on each batch as it comes, and on none again."""
+    return method.learns_by_gradient and not method.trains_to_answer and method.epochs == 1
 
 
 def _check_slices(schedule: Schedule, source: Source) -> None:

@@ -25,7 +25,7 @@ class Choice:
     name: str = ""  # as it is written there, if not as the field
     metavar: str | None = None
     usual: Any = None  # where nothing is chosen: a value, or a list of them
-    by_method: bool = False  # where nothing is chosen, the method has a say
+    by_method: bool = False  # where nothing is chosen, the method has a say, and the stream it learns
     kinds: tuple[type, ...] = ()  # of its values, as the field's type hint says
     affects: Literal["macs", "time"] | None = None  # multiply-adds and with them time; time alone; or neither
     parse: Callable[[str, Any], Any] = lambda option, value: value  # or an error that says what it must be
@@ -131,13 +131,14 @@ class RunSpec:
         by_method=True,
     )
     updates_per_batch: int = chosen(
-        "gradient steps on each batch (default {usual})",
+        "gradient steps on each batch (default {usual}; on a short stream of your own up to 10)",
         default=1,
         name="updates",
         metavar="K",
         affects="macs",
         parse=partial(whole, allowed=UPDATES),
         later=True,
+        by_method=True,
     )
     standardise: bool = chosen(
         "samples get mean 0 and variance 1, by those that have been learned so far",

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.nets import default_net
-from holdfast.nets.named import is_pretrained
+from holdfast.nets.named import is_pretrained, parse
 from holdfast.streams import Source
 from holdfast.streams.named import TASKS
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 FEW_UPDATES = 1000  # for a ResNet from scratch
 VERY_FEW_STEPS = 200  # for any net from scratch
+MOST_UPDATES = 10  # on each batch, without being asked
 UNLIKE = 100  # times as wide is one column as most others, or all of them as what nets are made for
 LARGE, SMALL = "slim-resnet18", "small-cnn"
 
@@ -26,7 +27,20 @@ def usual_net(source: Source) -> str:
     """The net where none is chosen. A long stream can train a larger one; on datasets that have a name, their size
     alone decides, so that runs on parts of them can be compared."""
     net = default_net(source.dataset.sample_shape)
-    return SMALL if net == LARGE and source.dataset.name not in TASKS and _is_short(source) else net
+    return SMALL if net == LARGE and _is_short_of_its_own(source) else net
+
+
+def usual_updates(source: Source, net: str) -> int:
+    """Gradient steps on each batch where their number is not chosen: more from a short stream, but one on datasets
+    that have a name, and one through an encoder that learns, where they would take long."""
+    if not _is_short_of_its_own(source) or (is_pretrained(net) and parse(net).frozen is not True):
+        return 1
+    return steps_enough(source.batches)
+
+
+def steps_enough(batches: int) -> int:
+    """On each batch, so that they are not few altogether."""
+    return min(MOST_UPDATES, -(-FEW_UPDATES // max(1, batches)))
 
 
 def warnings_of(plans: Iterable[Plan]) -> list[str]:
@@ -51,8 +65,11 @@ def _warnings(plan: Plan) -> Iterator[str]:
         )
     if spec.net is None and net == SMALL and default_net(source.dataset.sample_shape) == LARGE:
         yield f"{spec.stream}: --net {SMALL}, because {source.batches} updates are few for {LARGE}"
-    if (steps := source.batches * spec.updates_per_batch) < VERY_FEW_STEPS and not is_pretrained(net):
-        yield f"{spec.stream}: {steps} gradient steps are few; --updates 10 takes as many on each batch"
+    steps = source.batches * spec.updates_per_batch
+    if 1 < spec.updates_per_batch == plan.usual["updates_per_batch"]:
+        yield f"{spec.stream}: --updates {spec.updates_per_batch} on each batch, because {source.batches} are few"
+    elif steps < VERY_FEW_STEPS and spec.updates_per_batch < MOST_UPDATES and not is_pretrained(net):
+        yield f"{spec.stream}: {steps} gradient steps are few; --updates {MOST_UPDATES} takes as many on each batch"
     if not spec.standardise and is_unscaled(source.dataset.train_x):
         yield f"{spec.stream}: some columns are more than {UNLIKE} times as wide as others; --standardise scales them"
 
@@ -64,6 +81,10 @@ def is_unscaled(x: NDArray[np.generic]) -> bool:
     spread = x.std(0, dtype=np.float64)
     varying = spread[spread > 0]
     return bool(len(varying) and varying.max() > UNLIKE * min(1.0, float(np.median(varying))))
+
+
+def _is_short_of_its_own(source: Source) -> bool:
+    return source.dataset.name not in TASKS and _is_short(source)
 
 
 def _is_short(source: Source) -> bool:
