@@ -7,14 +7,18 @@ import re
 import sys
 from pathlib import Path
 
-RELATIVE = re.compile(r"(!?)(\[[^\]]*\])\((?!\w+:|#)([^)\s]+)\)")
+RELATIVE = re.compile(r"\]\((?!\w+:|#)([^)\s]+)\)")
+PICTURES = (".png", ".svg")
 
 
 def absolute(readme: str, at: str, tag: str) -> str:
     """With pictures and links to the files of that tag."""
-    return RELATIVE.sub(
-        lambda found: f"{found[1]}{found[2]}({at}/{'raw' if found[1] else 'blob'}/{tag}/{found[3]})", readme
-    )
+
+    def link(found: re.Match[str]) -> str:
+        kind = "raw" if found[1].endswith(PICTURES) else "blob"
+        return f"]({at}/{kind}/{tag}/{found[1]})"
+
+    return RELATIVE.sub(link, readme)
 
 
 def urls(at: str, tag: str) -> str:

@@ -15,8 +15,7 @@ from torch import Tensor
 
 from holdfast import ER, ERACE, ERAML, SSIL, Batch, Holdfast, ICaRL, Method, Reservoir, checks
 from holdfast.commands.main import main
-from holdfast.learner import learner as learner_module
-from holdfast.learner import training
+from holdfast.learner import base, training
 from holdfast.memory import Memory
 from holdfast.memory.class_index import Array, Journal
 from holdfast.methods import METHODS, StepContext
@@ -154,7 +153,7 @@ def a_learner_that_takes_anything() -> Iterator[None]:
     def as_tensor(x: Any, *how: object) -> Tensor:
         return torch.as_tensor(np.nan_to_num(np.array(x, np.float32)))
 
-    with patch.object(learner_module, "as_tensor", as_tensor):
+    with patch.object(base, "as_tensor", as_tensor):
         yield
 
 
@@ -167,7 +166,7 @@ def a_learner_that_keeps_the_callers_array() -> Iterator[None]:
         new.x.zero_()
         return new
 
-    with patch.object(learner_module, "as_tensor", as_tensor), patch.object(ER, "to_store", to_store):
+    with patch.object(base, "as_tensor", as_tensor), patch.object(ER, "to_store", to_store):
         yield
 
 
