@@ -7,7 +7,7 @@ import re
 import sys
 from pathlib import Path
 
-RELATIVE = re.compile(r"\]\((?!\w+:|#)([^)\s]+)\)")
+RELATIVE = re.compile(r'(\]\(|src=")(?!\w+:|#)([^)"\s]+)')
 PICTURES = (".png", ".svg")
 
 
@@ -15,8 +15,8 @@ def absolute(readme: str, at: str, tag: str) -> str:
     """With pictures and links to the files of that tag."""
 
     def link(found: re.Match[str]) -> str:
-        kind = "raw" if found[1].endswith(PICTURES) else "blob"
-        return f"]({at}/{kind}/{tag}/{found[1]})"
+        kind = "raw" if found[2].endswith(PICTURES) else "blob"
+        return f"{found[1]}{at}/{kind}/{tag}/{found[2]}"
 
     return RELATIVE.sub(link, readme)
 

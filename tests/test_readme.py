@@ -60,8 +60,9 @@ def test_on_a_package_index_no_link_is_relative_and_the_project_is_named(tmp_pat
         shutil.copy(ROOT / name, tmp_path)
     command = [sys.executable, str(ROOT / "scripts" / "for_package_index.py"), "https://forge/us/it", "v1"]
     subprocess.run(command, cwd=tmp_path, check=True)
-    links = re.findall(r"\]\(([^)]+)\)", (tmp_path / "README.md").read_text())
-    assert "https://forge/us/it/raw/v1/docs/anytime.png" in links
+    links = re.findall(r"""(?:\]\(|src=")([^)"]+)""", (tmp_path / "README.md").read_text())
+    pictures = {f"https://forge/us/it/raw/v1/docs/{name}.png" for name in ("anytime", "page-watch", "page-teach")}
+    assert pictures <= set(links)
     assert [link for link in links if not link.startswith("https://")] == []
     paths = [link.partition("/v1/")[2] for link in links if link.startswith("https://forge/")]
     assert len(paths) > 10 and [path for path in paths if not (ROOT / path).exists()] == []
