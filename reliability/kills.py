@@ -56,7 +56,7 @@ class Scenario:
         """The run, as a command in a process of its own."""
         spec = self.spec
         words = ["run", "--stream", spec.stream, "--method", spec.method, "--seeds", "1", "--jobs", "1"]
-        words += ["--memory", str(spec.memory), "--eval-every", str(spec.eval_every)]
+        words += ["--memory", str(spec.memory), "--eval-every", str(spec.eval_every), "--updates", "1"]
         words += ["--snapshot-every", "0.1", "--out", str(self.folder)]
         nowhere = subprocess.DEVNULL
         return subprocess.Popen([sys.executable, "-c", COMMAND, *words], stdout=nowhere, stderr=nowhere)

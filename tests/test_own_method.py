@@ -17,6 +17,7 @@ COMMANDS = [words for block in blocks(PAGE, "sh") for words in block.commands]
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
     (tmp_path / "hard_replay.py").write_text(PYTHON[0])
     return tmp_path
 

@@ -192,12 +192,15 @@ def test_filters(page: Path, browser: Browser) -> None:
 
 def test_columns_are_sorted(page: Path, browser: Browser) -> None:
     browser.open(page)
-    head = "document.querySelectorAll('table.runs thead button')[5]"
+    accuracy = browser.run("[...document.querySelectorAll('table.runs thead button')].map(b => b.textContent)").index(
+        "Acc %"
+    )
+    head = f"document.querySelectorAll('table.runs thead button')[{accuracy}]"
     for direction in ("ascending", "descending"):
         browser.run(f"{head}.click()")
         assert browser.run(f"{head}.parentElement.ariaSort") == direction
         texts = browser.run(
-            "[...document.querySelectorAll('table.runs tbody tr')].map(row => row.cells[6].textContent)"
+            f"[...document.querySelectorAll('table.runs tbody tr')].map(row => row.cells[{accuracy}].textContent)"
         )
         values = [0.0 if text == "–" else float(text) for text in texts]
         assert values == sorted(values, reverse=direction == "descending") and values[0] != values[-1]
