@@ -32,6 +32,7 @@ def test_its_commands_work(command: list[str], folder: Path, capsys: pytest.Capt
     assert "14 of 14 hold" in out if words[0] == "check" else "hard_replay.py:Hard" in out.replace("\n", "")
 
 
+@pytest.mark.slow
 def test_its_test_is_found_by_pytest(folder: Path) -> None:
     (folder / "test_it.py").write_text(PYTHON[1])
     command = [sys.executable, "-m", "pytest", "-q", "-k", "one_class or one_sample", "test_it.py"]

@@ -125,6 +125,7 @@ def test_without_a_terminal_repair_wants_to_be_told(home: Path) -> None:
         assert learner.step == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("forge", [change_values, change_tensors])
 def test_whatever_a_file_says_there_is_an_answer_or_an_error_of_ours(
     home: Path, forge: Forge, capsys: pytest.CaptureFixture[str]
@@ -147,6 +148,7 @@ def test_the_examples_in_the_docstrings(module: ModuleType, tmp_path: Path, monk
     assert found.attempted >= 3 and not found.failed
 
 
+@pytest.mark.slow
 def test_export_writes_what_answers_while_another_has_it(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with holdfast.open(home) as learner:
         assert main(["learner", "export", "weather", "model.pt2"]) == 0

@@ -63,6 +63,7 @@ def test_run_ends_with_a_table_a_picture_and_records(own: list[str], capsys: pyt
     assert "4 runs" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_what_is_there_is_not_run_again(own: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     command = [*own, "--seeds", "1", "--method", "er", "--json", "all.json"]
     assert main(command) == 0
@@ -75,6 +76,7 @@ def test_what_is_there_is_not_run_again(own: list[str], capsys: pytest.CaptureFi
     assert Path("all.json").read_text() != first  # at least the seconds differ
 
 
+@pytest.mark.slow
 def test_names_are_shown_as_they_are(own: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """Whatever they mean to the library that prints them."""
     Path("[").mkdir()
@@ -91,6 +93,7 @@ def test_names_are_shown_as_they_are(own: list[str], capsys: pytest.CaptureFixtu
     assert f"arrays:{name}, 5 samples a class" in capsys.readouterr().out.replace("\n", " ")
 
 
+@pytest.mark.slow
 def test_a_dash_is_stdout_and_nothing_else_is_written_there(
     own: list[str], capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
@@ -155,6 +158,7 @@ def test_bad_input_is_one_line_exit_code_2_and_nothing_written(
     assert sorted(os.listdir()) == before
 
 
+@pytest.mark.slow
 def test_a_trained_learner_is_kept_and_saved(own: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*own, "--seeds", "1", "--method", "er", "--keep-learners", "--memory", "4"]) == 0
     (row,) = Store(Path("out/runs.sqlite")).rows()
@@ -212,6 +216,7 @@ def test_a_sweep_goes_through_its_grid_and_repeats_what_failed_when_asked(
     assert len(rows) == 8 and {row["status"] for row in rows} == {"done"}
 
 
+@pytest.mark.slow
 def test_runs_are_listed_shown_exported_and_removed(own: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*own, "--seeds", "2", "--method", "er"]) == 0
     ids = {row["seed"]: row["id"] for row in Store(Path("out/runs.sqlite")).rows()}
@@ -237,6 +242,7 @@ def test_runs_are_listed_shown_exported_and_removed(own: list[str], capsys: pyte
     assert "2 of 2 runs are in out/runs.sqlite already" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_records_outlive_the_file_of_their_method(own: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     Path("own.py").write_text("from holdfast import ER\nclass Own(ER): needs_task_ids = True\n")
     assert main([*own, "--seeds", "1", "--method", "own.py:Own"]) == 0

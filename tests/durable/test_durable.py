@@ -45,6 +45,7 @@ def plain(batches: int = len(BATCHES)) -> Learner:
     return learner
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("checkpoint_every", [1, 5, 1000])
 @pytest.mark.parametrize("sync_every", [0.0, 0.01])
 def test_reopening_after_any_batch_gives_the_same_bits(home: Path, checkpoint_every: int, sync_every: float) -> None:
@@ -424,6 +425,7 @@ def test_a_log_from_another_kind_of_processor_is_said_to_be_one(home: Path, monk
     opened(home).close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
 def test_a_copy_would_be_a_second_learner_in_the_folder_and_is_refused(home: Path, copied: Any) -> None:
     with opened(home) as learner:

@@ -339,6 +339,7 @@ def only_log_of(folder: Path) -> Path:
     return file
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tail", [b"", b"garbage" * 100, log.MARK * 100])
 @pytest.mark.parametrize("closed", [True, False])
 def test_a_log_of_any_length_is_refused_without_reading_it_all(home: Path, tail: bytes, closed: bool) -> None:

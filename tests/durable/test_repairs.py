@@ -73,6 +73,7 @@ def flip(file: Path, place: int) -> None:
     file.write_bytes(whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", [4, FRAME.size + 9], ids=["frame", "content"])
 @pytest.mark.parametrize("entry", range(6))
 def test_the_entries_before_the_damage_are_kept(home: Path, entry: int, part: int) -> None:

@@ -53,6 +53,7 @@ def results(tmp_path: Path) -> holdfast.Results:
     return holdfast.run(["er", "er-ace"], TINY, seeds=2, net="mlp", out=tmp_path, jobs=2, progress=False)
 
 
+@pytest.mark.slow
 def test_the_command_line_and_python_make_the_same_records(
     tmp_path: Path, same: Callable[[dict[str, Any]], dict[str, Any]]
 ) -> None:
@@ -77,6 +78,7 @@ def _timeless(record: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in record.items() if name != "finished"}
 
 
+@pytest.mark.slow
 def test_what_comes_back_is_rows_a_table_a_frame_a_page_and_a_picture(results: holdfast.Results) -> None:
     assert len(results) == 4 and [record["seed"] for record in results] == [0, 0, 1, 1]
     assert repr(results) == "<Results of 4 runs: er, er-ace>"
@@ -97,6 +99,7 @@ def test_what_comes_back_is_rows_a_table_a_frame_a_page_and_a_picture(results: h
     assert {str(line.get_label()) for line in lines} == {"er", "er-ace"}
 
 
+@pytest.mark.slow
 def test_methods_are_compared_over_the_seeds_they_share(results: holdfast.Results) -> None:
     comparison = results.compare()
     (_, (nothing, pair)) = comparison.rows[0]
@@ -118,6 +121,7 @@ def hash_of(learner: holdfast.Learner, names: Sequence[str]) -> str:
     return learner.state_hash()
 
 
+@pytest.mark.slow
 def test_nothing_is_done_twice_and_what_was_trained_answers(tmp_path: Path) -> None:
     call: dict[str, Any] = {"stream": TINY, "seeds": 1, "net": "mlp", "out": tmp_path, "progress": False}
     first = holdfast.run("er", momentum=0.9, keep_learners=True, **call)
@@ -130,6 +134,7 @@ def test_nothing_is_done_twice_and_what_was_trained_answers(tmp_path: Path) -> N
         _ = holdfast.run("er-ace", **call).learners
 
 
+@pytest.mark.slow
 def test_objects_of_ones_own(blobs: Dataset, tmp_path: Path) -> None:
     threads = torch.get_num_threads()
     call: dict[str, Any] = {"stream": holdfast.ordered(blobs, tasks=3), "seeds": 1, "out": tmp_path}
@@ -149,6 +154,7 @@ def test_objects_of_ones_own(blobs: Dataset, tmp_path: Path) -> None:
         holdfast.run(Gentle(), jobs=2, **call)
 
 
+@pytest.mark.slow
 def test_a_dataset_goes_to_other_processes(blobs: Dataset, tmp_path: Path) -> None:
     (record,) = holdfast.run("er", blobs, seeds=1, memory=4, out=tmp_path, progress=False)
     assert record["acc"] > 0.5 and record["stream"] == f"blobs@{record['data'][:8]}"
@@ -167,6 +173,7 @@ def test_a_method_as_an_object_is_the_one_that_is_named() -> None:
         as_text(Hidden())
 
 
+@pytest.mark.slow
 def test_a_sweep_takes_mappings_and_files(tmp_path: Path) -> None:
     common = {"stream": TINY, "net": "mlp", "seeds": 1}
     grids = [{**common, "method": "er", "memory": [1, 2]}, {**common, "method": holdfast.ERACE(), "memory": 2}]
@@ -198,6 +205,7 @@ def test_mistakes_are_named_before_anything_is_done(wrong: dict[str, Any], said:
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", [front, results_module, sys.modules["holdfast.streams.named"]])
 def test_the_examples_in_docstrings_work(module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -9,6 +9,7 @@ from nbclient import NotebookClient
 NOTEBOOK = Path(__file__).parents[2] / "docs" / "laboratory.ipynb"
 
 
+@pytest.mark.slow
 def test_every_cell_works_and_shows_what_it_should(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     assert not any(cell.get("outputs") for cell in notebook.cells), "results are made, not kept"

@@ -38,6 +38,7 @@ def test_progress_and_methods_of_ones_own_are_told(tmp_path: Path) -> None:
     assert "100% right" in repr(learner) and "Mine(" in repr(learner)
 
 
+@pytest.mark.slow
 def test_a_learner_kept_from_a_folder_answers_names(tmp_path: Path) -> None:
     for name, colour in (("lemon", 230), ("plum", 20)):
         (tmp_path / "fruits" / name).mkdir(parents=True)

@@ -50,6 +50,7 @@ def answers_alike(learner: holdfast.Learner, file: Path, *batches: Array) -> Non
         assert [labels[place] for place in clear] == [expected[place] for place in clear]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["holdfast", "scr", "slda", "gdumb:rounds=1"])
 def test_onnx_answers_as_the_learner_whatever_it_answers_by(method: str, tmp_path: Path) -> None:
     learner = taught(method)
@@ -57,6 +58,7 @@ def test_onnx_answers_as_the_learner_whatever_it_answers_by(method: str, tmp_pat
     answers_alike(learner, tmp_path / "model.onnx", images(1, 9), images(30, 9))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["holdfast", "ncm"])
 def test_torch_loads_it_too(method: str, tmp_path: Path) -> None:
     learner = taught(method)
@@ -64,6 +66,7 @@ def test_torch_loads_it_too(method: str, tmp_path: Path) -> None:
     answers_alike(learner, tmp_path / "model.pt2", images(1, 9), images(30, 9))
 
 
+@pytest.mark.slow
 def test_standardisation_calibration_and_limits_are_inside_and_forgotten_classes_are_not(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     learner = holdfast.Learner(holdfast.mlp((3,)), "er-ace", memory=50, standardise=True, clip_samples=900.0)
@@ -94,11 +97,13 @@ def frozen() -> holdfast.Learner:
     return taught("slda", holdfast.pretrained(module, size=16, mean=(0.5, 0.4, 0.3), std=(0.2, 0.2, 0.2)), side=24)
 
 
+@pytest.mark.slow
 def test_a_frozen_encoder_is_inside_with_its_normalisation(frozen: holdfast.Learner, tmp_path: Path) -> None:
     frozen.export(tmp_path / "model.onnx")
     answers_alike(frozen, tmp_path / "model.onnx", images(1, 9), images(20, 9))
 
 
+@pytest.mark.slow
 def test_samples_of_another_size_are_resized_inside(frozen: holdfast.Learner, tmp_path: Path) -> None:
     frozen.export(tmp_path / "model.onnx", shape=(3, 24, 32))
     x = np.random.default_rng(0).integers(0, 256, (5, 3, 24, 32), dtype=np.uint8)

@@ -160,6 +160,7 @@ def test_removing_leaves_a_memory_that_is_whole(kind: type[Memory]) -> None:
             assert (held.y[memory.members(label)] == label).all() and len(memory.members(label)) == memory.count(label)
 
 
+@pytest.mark.slow
 def test_the_room_is_filled_by_what_comes_next_and_then_all_is_as_before() -> None:
     """χ² over many memories: long after, what came after the erasure is held with equal probability."""
     runs, counts = 2000, np.zeros(60)

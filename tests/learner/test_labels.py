@@ -48,6 +48,7 @@ def known(*labels: Hashable) -> Labels:
     return vocabulary
 
 
+@pytest.mark.slow
 @given(st.lists(st.lists(anything, max_size=6), max_size=6))
 def test_the_index_is_the_order_of_first_appearance_and_never_moves(batches: list[list[Hashable]]) -> None:
     vocabulary, met = Labels(), list[Hashable]()

@@ -269,6 +269,7 @@ STAGES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("steps", [0, 6])

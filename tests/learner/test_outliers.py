@@ -133,6 +133,7 @@ def one_by_one(rng: np.random.Generator) -> Iterator[Samples]:
     yield 1e5 * rng.standard_normal((1, 8))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "stream",
     [

@@ -30,6 +30,7 @@ def learner(stream: Stream) -> Learner:
     return learner
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["er", "er-ace", "er-aml", "icarl", "gdumb", "mir"])
 def test_a_run_with_all_probes_is_the_run_without_them(method: str, blobs: Dataset) -> None:
     source = Source(blobs, {"order": "split", "batch": 10, "tasks": 3})

@@ -104,6 +104,7 @@ def test_a_class_that_has_its_share_keeps_its_samples() -> None:
     assert held(memory) == before and memory.offered == 159
 
 
+@pytest.mark.slow
 def test_every_member_of_the_largest_class_gives_way_with_equal_probability() -> None:
     """Two of the eight samples of class 0 have to go: each pair alike, in either order."""
     first, second, pairs = Counter[int](), Counter[int](), Counter[frozenset[int]]()

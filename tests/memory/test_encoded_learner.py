@@ -57,6 +57,7 @@ def taught() -> Learner:
     return teach(new(), 0, 15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: type(method).__name__)
 def test_what_is_saved_goes_on_as_if_it_never_was(method: Method, tmp_path: Path) -> None:
     learner = teach(new(method), 0, 12)
@@ -71,6 +72,7 @@ def test_what_is_saved_goes_on_as_if_it_never_was(method: Method, tmp_path: Path
     assert np.array_equal(loaded.predict_proba(x), learner.predict_proba(x))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", ["recall", "memory", "a memory write"])
 @pytest.mark.parametrize("method", [ERACE(), Balanced()], ids=["reservoir", "class-balanced"])
 def test_a_step_that_fails_leaves_nothing_behind(method: Method, stage: str) -> None:

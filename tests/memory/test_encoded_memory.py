@@ -132,6 +132,7 @@ def test_the_same_test_finds_what_is_not_uniform() -> None:
     assert not is_uniform(*drawn(1500, len(LABELS), lambda rng: greedy(rng, ROW + LONGEST)), everyone)
 
 
+@pytest.mark.slow
 def test_a_draw_is_uniform_over_what_was_not_erased() -> None:
     """A class goes in the middle of the stream, with what was held of it and what was not."""
     left = [number for number, label in enumerate(LABELS) if label != 1 or number >= 15]

@@ -123,6 +123,7 @@ def held_bytes(nbytes: int, batches: list[list[int]]) -> int:
     return current
 
 
+@pytest.mark.slow
 def test_a_byte_budget_bounds_the_bytes_really_held() -> None:
     assert held_bytes(1_000_000, [[0, 1] * 1000] * 60) < 1_100_000
 

@@ -109,6 +109,7 @@ def test_a_byte_budget_holds_when_vectors_get_longer(
         assert len(set(now)) == len(now) and set(now) <= before | set(range(first, first + len(y)))
 
 
+@pytest.mark.slow
 def test_a_sample_is_kept_with_equal_probability_after_room_was_made() -> None:
     """Eight samples of 12 fit while vectors have 2 numbers, five of all when they have 8; then more come."""
     runs, kept, later = 1500, Counter[int](), Counter[int]()

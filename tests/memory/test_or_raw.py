@@ -65,6 +65,7 @@ def test_a_durable_learner_is_found_again_by_the_same_budget(tmp_path: Path) -> 
         holdfast.open(tmp_path / "images", memory="30kB")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", ["5kB", "60kB"])
 def test_another_budget_for_encoded_samples(budget: str) -> None:
     learner = fed(learner_of(IMAGES), IMAGES)

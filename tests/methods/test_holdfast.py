@@ -186,6 +186,7 @@ def test_parts_that_exclude_each_other() -> None:
         parts(compete="prior", spare=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("augmented", ["all", "share"])
 @pytest.mark.parametrize("capacity", [20, 100, 10_000])
 def test_samples_are_augmented_as_often_as_the_memory_has_let_one_go(augmented: str, capacity: int) -> None:

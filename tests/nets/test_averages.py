@@ -50,6 +50,7 @@ def averaged(learner: Learner) -> dict[str, Tensor]:
     return {name: tensor.clone() for name, tensor in learner.average.net.state_dict().items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS, ids=repr)
 def test_the_net_learns_the_same_with_and_without(method: Method) -> None:
     (tensors, values), (plain_tensors, plain_values) = (pack(taught(method, average=d)) for d in (0.9, 0.0))

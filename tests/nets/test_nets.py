@@ -165,6 +165,7 @@ def test_a_head_sized_in_advance_answers_for_the_classes_seen(kind: type[Head]) 
     assert (net.seen, net.rows) == (2, 6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("kind", CLASSIFYING_HEADS)
 def test_growing_to_2000_classes_touches_no_old_row(kind: type[Head], optimizer: str) -> None:

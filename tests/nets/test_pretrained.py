@@ -212,6 +212,7 @@ def test_a_folder_knows_its_encoder_by_name() -> None:
         learner.observe(IMAGES, Y)
 
 
+@pytest.mark.slow
 def test_reading_a_file_executes_nothing_that_it_names() -> None:
     Path("nets.py").write_text(FACTORY + "\nopen('executed', 'w').close()\n")
     Learner(pretrained("nets.py:net"), ERACE(), memory=100).save("learner")

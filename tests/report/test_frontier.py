@@ -42,6 +42,7 @@ def test_a_run_that_was_repeated_counts_once() -> None:
     assert points([*RECORDS[:3], again])[0].accuracies == pytest.approx([30.0, 31.0, 50.0])
 
 
+@pytest.mark.slow
 def test_a_picture_is_drawn(tmp_path: Path) -> None:
     picture(points(RECORDS), "cifar10", tmp_path / "front.png")
     assert (tmp_path / "front.png").stat().st_size > 10_000

@@ -140,6 +140,7 @@ def test_the_command_writes_what_it_shows(tmp_path: Path, capsys: pytest.Capture
     assert (tmp_path / "paper" / "claims-miniature.md").read_text().count("\n| ") == len(CLAIMS)
 
 
+@pytest.mark.slow
 def test_a_plan_can_be_for_claims(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("holdfast.reproduction.estimate.Estimates.seconds", lambda self, spec: 60.0)
     only = ["--only", "method=der", "--quick", "--seeds", "1", "--out", str(tmp_path)]

@@ -49,6 +49,7 @@ def test_the_nearest_neighbour_has_no_more_memory_than_the_method() -> None:
     assert baselines(source, "64B").accuracies["nearest neighbour"] < 0.6  # one sample, so one class
 
 
+@pytest.mark.slow
 def test_tables_have_them_and_what_is_below_is_marked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = dataset()
     npz = tmp_path / "mine.npz"
@@ -60,6 +61,7 @@ def test_tables_have_them_and_what_is_below_is_marked(tmp_path: Path, capsys: py
         assert what in said
 
 
+@pytest.mark.slow
 def test_results_in_python_have_them_and_compute_them_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
 

@@ -19,6 +19,7 @@ OPTIONS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [*(name for name in METHODS if name != "gdumb"), "gdumb:rounds=4", *OPTIONS])
 def test_what_a_run_would_cost_is_what_it_costs(method: str, npz: str, tmp_path: Path) -> None:
     name, options = methods.parse(method)
@@ -50,6 +51,7 @@ def test_published_and_true_parts_of_a_step(npz: str, tmp_path: Path) -> None:
     assert forwards["er"]["query"] == 0 < forwards["icarl"]["query"]
 
 
+@pytest.mark.slow
 def test_the_command_shows_it(npz: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cost", "--stream", npz, "--memory", "5", "--method", "er", "--method", "mir"]) == 0
     out = capsys.readouterr().out

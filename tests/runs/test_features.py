@@ -51,6 +51,7 @@ def test_a_run_is_the_same_wherever_the_file_lies_and_another_if_it_changes() ->
     assert planned("nets.py:net").run_id != first
 
 
+@pytest.mark.slow
 def test_features_are_computed_once_for_all_methods_and_seeds(capsys: pytest.CaptureFixture[str]) -> None:
     command = ["run", "--stream", STREAM, "--net", "nets.py:net", "--method", "er", "--method", "er-ace"]
     assert main([*command, "--seeds", "2", "--jobs", "1", "--out", "out", "--keep-learners", "--data", "cache"]) == 0

@@ -43,6 +43,7 @@ def test_what_is_evaluated_is_what_predict_answers(method: str, tmp_path: Path) 
     assert record["memory_bytes"] > plain["memory_bytes"] + 4 * 50_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["er", "icarl", "scr", "mir"])
 def test_stopped_after_any_step_it_ends_with_the_same_record(
     method: str, npz: str, tmp_path: Path, same: Callable[[dict[str, Any]], dict[str, Any]]
@@ -133,6 +134,7 @@ def test_momentum(npz: str, tmp_path: Path, same: Callable[[dict[str, Any]], dic
     assert Learner.load(tmp_path / "learner").optimizer.param_groups[0]["momentum"] == 0.9
 
 
+@pytest.mark.slow
 def test_its_cost_is_bytes_alone(tmp_path: Path) -> None:
     from holdfast.commands.cost import estimate
 

@@ -24,6 +24,7 @@ def spec_for(method: str, stream: str) -> RunSpec:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_stopped_after_any_step_it_ends_with_the_same_record(method: str, npz: str, tmp_path: Path, same: Same) -> None:
     spec = spec_for(method, npz)

@@ -78,6 +78,7 @@ def test_an_encoder_that_learns_is_passed_once(tmp_path: Path) -> None:
     assert updates(100, net=f"{file}:factory,frozen=false") == 1
 
 
+@pytest.mark.slow
 def test_unscaled_columns_are_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     x = (RNG.normal(size=(40, 3)) * [1, 1, 800]).astype(np.float32)
     y = np.arange(40) % 4

@@ -30,6 +30,7 @@ serve = local._serve
 Same = Callable[[dict[str, Any]], dict[str, Any]]
 
 
+@pytest.mark.slow
 def test_every_record_is_the_one_a_single_run_gives(npz: str, tmp_path: Path, store: Store, same: Same) -> None:
     specs = grid(stream=npz, method=["er", "er-aml", "iid++"], memory=5, seeds=2, updates=1)
     events: list[Event] = []
@@ -44,6 +45,7 @@ def test_every_record_is_the_one_a_single_run_gives(npz: str, tmp_path: Path, st
     assert again == []
 
 
+@pytest.mark.slow
 def test_the_same_run_written_in_two_ways_is_done_once(npz: str, tmp_path: Path, store: Store) -> None:
     sweep = Sweep(grid(stream=npz, method=["er-ace", "er-ace:compete=batch"], seeds=1), store, tmp_path)
     sweep.run(Local(tmp_path, 2))
@@ -123,6 +125,7 @@ class CutOff(ER):
 """
 
 
+@pytest.mark.slow
 def test_a_worker_may_die_in_the_middle_of_a_message(npz: str, tmp_path: Path, store: Store, same: Same) -> None:
     file = tmp_path / "method.py"
     file.write_text(CUT_OFF)

@@ -127,6 +127,7 @@ def test_what_waits_is_refused_when_the_service_stops_and_a_long_step_is_not_wai
             threading.Event().wait(0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["/v1/nothing", "/page", "/v2/models/holdfast/versions/1/infer/more", "/v1/learn/"])
 def test_what_is_not_there(tmp_path: Path, path: str) -> None:
     with served(tmp_path / "w") as (client, _service):

@@ -73,6 +73,7 @@ def _then(end: object) -> object:
     return event
 
 
+@pytest.mark.slow
 def test_a_checkpoint_can_be_taken_home(tmp_path: Path) -> None:
     with served(tmp_path / "w") as (client, service):
         teach(client)
@@ -91,6 +92,7 @@ def _three_checkpoints(client: TestClient, service: Service) -> dict[int, str]:
     return hashes
 
 
+@pytest.mark.slow
 def test_an_hour_of_wrong_labels_can_be_undone_and_that_as_well(tmp_path: Path) -> None:
     with served(tmp_path / "w") as (client, service):
         hashes = _three_checkpoints(client, service)

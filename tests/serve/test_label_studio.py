@@ -125,6 +125,7 @@ def test_roles(tmp_path: Path) -> None:
         assert client.post("/webhook", json=sent, auth=("any", "t" * 16)).status_code == 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

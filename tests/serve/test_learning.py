@@ -26,6 +26,7 @@ def test_what_is_learned_here_is_what_the_learner_would_learn(tmp_path: Path) ->
     assert hashed(tmp_path / "w") == expected
 
 
+@pytest.mark.slow
 def test_arrays_in_every_form_are_the_same_batch(tmp_path: Path) -> None:
     npy, labels = as_npy(np.array(X, np.float32)), ["a", "b", "c", "a"]
     tensors = [tensor(X), {"name": "label", "shape": [4], "datatype": "BYTES", "data": labels}]

@@ -86,6 +86,7 @@ def test_every_route_with_every_role_and_without_a_token(tmp_path: Path, monkeyp
             service.closing.clear()
 
 
+@pytest.mark.slow
 def test_a_token_is_also_a_password(tmp_path: Path) -> None:
     with served(tmp_path / "w", tokens=tokens()) as (client, _service):
         assert client.get("/v1/state", auth=("anyone", TOKENS["answer"])).status_code == 200

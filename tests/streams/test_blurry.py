@@ -88,6 +88,7 @@ def test_nobody_is_told_where_a_task_would_end(numbers: Dataset) -> None:
     assert stream.task_ends == {len(stream)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("position", [0, 40, 80, 110])
 def test_classes_are_drawn_with_the_gaussians_probabilities(position: int) -> None:
     """A chi-square test over seeds, of those in which every class still has samples."""
