@@ -28,6 +28,7 @@ def test_it_names_the_command_with_the_best_rate(
     assert main([*command, "--standardise", "--out", str(out)]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert f"holdfast run --stream {stream} --method er --memory 5 --standardise --lr 0.1" in said
+    assert "[bold]" not in said
     rows = Store(out / "runs.sqlite").rows()
     assert {row["lr"] for row in rows} == {0.1, 1e-7}
     assert all(row["stream"].endswith(":holdout=20") and row["standardise"] for row in rows)

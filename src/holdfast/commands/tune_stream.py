@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from rich import box
 from rich.table import Table
+from rich.text import Text
 
 from holdfast import methods
 from holdfast.commands.execution import execution, progress_for, say_what_is_missing, terminal_for
@@ -85,6 +86,6 @@ def _table(stream: str, rows: Sequence[Record], rates: Sequence[float]) -> Table
         found = {lr: [row["acc"] for row in group if row["lr"] == lr] for lr in rates}
         best = best_rate(group)
         cells = [show(of_rate) if of_rate else "failed" for of_rate in found.values()]
-        marked = [f"[bold]{cell}[/bold]" if lr == best else cell for lr, cell in zip(rates, cells, strict=True)]
+        marked = [Text(cell, style="bold" if lr == best else "") for lr, cell in zip(rates, cells, strict=True)]
         table.add_row(title, *marked)
     return table
