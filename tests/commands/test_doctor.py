@@ -2,6 +2,7 @@
 
 import json
 import tempfile
+import tomllib
 from collections.abc import Iterator
 
 import pytest
@@ -10,6 +11,7 @@ from holdfast.commands import doctor
 from holdfast.commands.main import main
 from holdfast.measure import trial
 from holdfast.measure.precision import Precision
+from tests.pages import ROOT
 
 NAMES = ["holdfast", "torch", "processor", "threads", "arithmetic", "precision", "update", "answer", "disk", "data"]
 
@@ -67,3 +69,8 @@ def test_a_disk_that_cannot_be_written_is_said(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
     (finding,) = doctor._disk()
     assert finding.state == "look" and "Read-only file system" in finding.text
+
+
+def test_it_looks_for_every_extra() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert set(doctor.EXTRAS) == set(extras) - {"docs", "dev"}

@@ -38,6 +38,9 @@ INSTRUCTIONS = ("avx2", "avx512f", "avx512_bf16", "amx_tile", "amx_bf16", "asimd
 EXTRAS = {
     "plots": "matplotlib",
     "report": "jinja2",
+    "serve": "fastapi",
+    "client": "httpx",
+    "completion": "shtab",
     "parquet": "pyarrow",
     "export": "onnxscript",
     "ray": "ray",
