@@ -36,7 +36,7 @@ def bench() -> Iterator[Ratio]:
 
 def _side_by_side(folder: Path) -> list[Ratio]:
     """In turns with bare loops, which tell how much two processes of this machine disturb each other anyway."""
-    specs = grid(stream=_images(folder), method="er-ace", memory=20, eval="rotating:100", seeds=2)
+    specs = grid(stream=_images(folder), method="er-ace", memory=20, eval="rotating:30", seeds=2)
     inside: dict[str, list[float]] = {"local": [], "Ray": []}  # what the runs themselves took: no cluster is started
     times = seconds(
         {

@@ -348,7 +348,7 @@ def test_a_learner_that_lost_a_deed_or_did_another_is_noticed(tmp_path: Path) ->
 
 
 def test_what_grows_is_noticed() -> None:
-    calm: dict[str, Any] = {"resident": [2**30] * 50, "slower": 1.1, "disk": [5000] * 50}
+    calm: dict[str, Any] = {"resident": [2**30] * 50, "slower": 1.1, "disk": [5000] * 50, "most_slower": 1.2}
     assert not any(endurance.flaws(**calm))
     for growing, told in (
         ({"resident": [2**30] * 49 + [2**30 + 2**21]}, "memory grew by 2.0 MiB"),
