@@ -1,6 +1,7 @@
 """`holdfast serve` that is killed, whose disk is full, whose folder vanishes, and whose clients die or dawdle."""
 
 import errno
+import os
 import random
 import re
 import signal
@@ -47,6 +48,7 @@ OPTIONS = (
     "--checkpoint-every",
     "50",
 )
+ONE_THREAD = os.environ | {"OMP_NUM_THREADS": "1"}  # bits depend on how many threads add them up
 COMMAND = "import sys; from holdfast.commands.main import main; sys.exit(main(sys.argv[1:]))"
 
 
@@ -99,7 +101,9 @@ class Server:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> "subprocess.Popen[str]":
-        process = subprocess.Popen(self._command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        process = subprocess.Popen(
+            self._command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=ONE_THREAD
+        )
         assert process.stdout is not None
         if not re.match("holdfast: open http", process.stdout.readline()):
             with process:  # whose pipe is closed, too
@@ -126,7 +130,7 @@ def opened(folder: Path) -> DurableLearner:
 @counted
 def killed_under_load(effort: int) -> Iterator[str | None]:
     """kill -9 while 16 clients teach and ask: every batch that was acknowledged was learned once, in that order."""
-    torch.set_num_threads(1)  # as the service has it
+    torch.set_num_threads(1)
     rng = random.Random(0)
     for trial in range(max(1, effort // 3)):
         with TemporaryDirectory() as name:
