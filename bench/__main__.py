@@ -7,7 +7,6 @@ import torch
 from bench import evaluation, http, memory, methods, serving, startup, sweeps, update
 from holdfast.runs.worker import keep_freed_memory
 
-
 PARTS = {
     module.__name__.removeprefix("bench."): module
     for module in (startup, evaluation, update, methods, memory, serving, http, sweeps)
