@@ -27,6 +27,7 @@ VARIANTS: dict[str, Method] = {
     "er-ace:compete=batch+unseen": ERACE(compete="batch+unseen"),
     "holdfast:compete=batch,spare=3": Holdfast(compete="batch", spare=3),
     "holdfast:compete=prior,answer=means": Holdfast(compete="prior", answer="means", forward="replay-statistics"),
+    "holdfast:distil=1": Holdfast(distil=1.0),
     "er-aml:loss=triplet": ERAML(metric="triplet", negatives="all"),
     "er-aml:fetch=incoming-first": ERAML(fetch="incoming-first"),
     "ss-il:distil=rehearsal": SSIL(distil="rehearsal"),

@@ -181,6 +181,36 @@ def test_class_means_answer_and_the_net_learns_the_same() -> None:
     assert np.abs(by_net.similarity(pending)).max() <= 1 + 1e-6
 
 
+def test_replayed_samples_keep_the_answers_of_the_average() -> None:
+    """The gradient of one step is that of the loss and of KL(average ‖ net) on the replayed samples."""
+    learner = Learner(mlp((4,), width=6), parts(distil=2.0), memory=30, average=0.9, lr=0.1)
+    for step in range(6):
+        learner.observe(samples(8, step).float(), [0, 1, 2, 3] * 2)
+    net, average = copy.deepcopy(learner.net).double(), copy.deepcopy(learner.answering_net()).double()
+    replayed: list[Batch] = []
+    learner.training.register_view_hook(replayed.append)
+    learner.observe(samples(8, 9).float(), [0, 1, 2, 3] * 2)
+    new, old = (Batch(each.x.double(), each.y) for each in replayed)
+    answers = average(old.x).softmax(1)
+    assert not torch.allclose(answers, net(old.x).softmax(1), atol=1e-3)
+    kept = (answers * (answers.log() - net(old.x).log_softmax(1))).sum(1).mean()
+    (parts().loss(net, new, old) + 2 * kept).backward()
+    for then, now in zip(net.parameters(), learner.net.parameters(), strict=True):
+        assert then.grad is not None and torch.allclose(then - 0.1 * then.grad, now.double(), atol=1e-5)
+
+
+def test_what_is_learned_from_the_average_needs_one() -> None:
+    with pytest.raises(InputError, match="average must be above 0"):
+        Learner(mlp((4,)), Holdfast(distil=1.0), average=0)
+    without = Learner(mlp((4,)), Holdfast(), average=0)
+    with pytest.raises(InputError, match="average must be above 0"):
+        without.change(method=Holdfast(distil=1.0))
+    assert without.method == Holdfast()
+    averaged = Learner(mlp((4,)), Holdfast())
+    averaged.change(method="holdfast:distil=1")
+    assert averaged.method == Holdfast(distil=1.0)
+
+
 def test_parts_that_exclude_each_other() -> None:
     with pytest.raises(InputError, match="spare must be 0"):
         parts(compete="prior", spare=2)

@@ -64,6 +64,13 @@ def test_ids_of_runs_without_it_are_what_they_were(tmp_path: Path) -> None:
         assert planned(replace(spec, average=0.9), tmp_path).run_id != run_id
 
 
+def test_without_it_nothing_learns_from_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["run", "--stream", "fashion:first=10", "--method", "holdfast:distil=1", "--average", "0"]
+    assert main([*asked, "--out", str(tmp_path / "out")]) == 2
+    said = "holdfast: --average 0: Holdfast with these options learns from the average of the net\n"
+    assert capsys.readouterr().err == said and not (tmp_path / "out").exists()
+
+
 def test_a_store_has_it_and_records_from_before_count_as_without(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs.sqlite")
     store.open()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.arguments import LEARNING_RATES, UPDATES, real, whole
 from holdfast.errors import InputError, UnknownName
 from holdfast.learner.calibration import unpack
-from holdfast.learner.parts import as_method, check_learns
+from holdfast.learner.parts import as_method, check_average, check_learns
 from holdfast.memory.class_index import Journal
 from holdfast.methods.base import Method
 from holdfast.methods.options import read, written
@@ -78,6 +78,7 @@ def _method(learner: BaseLearner, value: Any, journal: Journal) -> None:
     for name in fixed:
         if getattr(method, name) != getattr(present, name):
             raise InputError(f"{method} would need another net or memory ({name}): make a new learner")
+    check_average(0.0 if learner.average is None else learner.average.decay, method)
     journal.on_undo(partial(setattr, learner, "method", present))
     learner.method = method
 

@@ -140,9 +140,12 @@ def _described(given: object) -> str:
 
 def check_average(average: object, method: Method) -> float:
     """The decay of an average that answers, 0 for none."""
+    decay = method.usual.average if average is None else real("average", average, DECAYS)
+    if not decay and method.needs_average:
+        needing = f"{type(method).__name__} with these options learns from the average of the net"
+        raise InputError(f"{needing}: average must be above 0, such as 0.99")
     if average is None:
-        return method.usual.average
-    decay = real("average", average, DECAYS)
+        return decay
     if decay and method.trains_to_answer:
         name = type(method).__name__
         raise InputError(f"{name} makes the net that answers when asked: there is nothing to average, average=0")

@@ -66,7 +66,8 @@ class Training:
         def view(name: str, batch: Batch) -> Batch:
             return self._view(batch, self.rng(f"augment/{name}", step, repetition), share)
 
-        return StepContext(self.net, self.memory, self.rng(purpose, step, repetition), self.lr, view)
+        average = None if self.average is None else self.average.net
+        return StepContext(self.net, self.memory, self.rng(purpose, step, repetition), self.lr, view, average)
 
     def register_view_hook(self, hook: Callable[[Batch], object]) -> None:
         """`hook` is called with every batch, incoming or replayed, as the net is about to see it."""

@@ -27,13 +27,15 @@ class StepContext:
         rng: all randomness comes from it.
         lr: the learning rate.
         view: puts a batch on the net's device and augments it, in a way that depends on the name it is given.
+        average: the moving average of the net, if it is what answers.
     """
 
     net: Net
     memory: Memory
     rng: np.random.Generator
     lr: float
-    view: Callable[[str, Batch], Batch]  # a batch on the net's device, augmented in a way that depends on the name
+    view: Callable[[str, Batch], Batch]
+    average: Net | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +124,11 @@ class Method(ABC):
     @property
     def needs_teacher(self) -> bool:
         """Whether `new.task.teacher` holds the net as it was when the task began."""
+        return False
+
+    @property
+    def needs_average(self) -> bool:
+        """Whether it learns from the moving average of the net, so that there has to be one."""
         return False
 
     @property

@@ -143,8 +143,7 @@ def plan(spec: RunSpec, source: Source, nets: Nets = MappingProxyType({})) -> Pl
     if start is not method and (not source.has_tasks or start.head != method.head):
         raise InputError(f"--start {spec.start}: it takes a stream with tasks, and a method with the same head")
     _check_stored(spec, start, method)
-    if spec.average:
-        _check_averaged(spec, start, method)
+    _check_average(spec, start, method)
     for name in spec.probe:
         if name not in PROBES:
             raise UnknownName("probe", name, PROBES)
@@ -199,13 +198,15 @@ def _check_stored(spec: RunSpec, start: Method, method: Method) -> None:
         raise InputError(f"--start {spec.start}: beside samples in memory {said}; take two that keep the same")
 
 
-def _check_averaged(spec: RunSpec, *methods: Method) -> None:
+def _check_average(spec: RunSpec, *methods: Method) -> None:
     for method in methods:
-        if not method.learns_by_gradient:
-            raise InputError(f"--average {spec.average:g}: {type(method).__name__} answers from averages already")
-        if method.trains_to_answer:
-            name = type(method).__name__
+        name = type(method).__name__
+        if spec.average and not method.learns_by_gradient:
+            raise InputError(f"--average {spec.average:g}: {name} answers from averages already")
+        if spec.average and method.trains_to_answer:
             raise InputError(f"--average {spec.average:g}: {name} makes the net that answers when asked")
+        if not spec.average and method.needs_average:
+            raise InputError(f"--average 0: {name} with these options learns from the average of the net")
 
 
 @cache
