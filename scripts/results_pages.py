@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast import methods
+from holdfast.report import frontier
 from holdfast.report.statistics import Paired, agreement, paired, with_seeds
 from holdfast.reproduction import claims, coverage, curves
 from holdfast.reproduction.artifacts import ARTIFACTS
@@ -57,6 +58,10 @@ OWN_PAGES = {  # that are notes and nothing else
     "five-kinds": "Baselines and methods on five kinds of data",
     "commands": "The commands that made the runs",
 }
+
+
+FRONTIER = "beyond"  # the page with the picture of accuracy against cost
+MEMORIES = 0, 5, 20, 100  # of its methods
 
 
 class NoRuns(Exception):
@@ -320,6 +325,15 @@ def first_page(folder: Path, records: Records) -> str:
     )
 
 
+def as_they_are(records: Records) -> list[frontier.Point]:
+    """Methods without options on Split CIFAR-10, with and without augmentation, each at its best learning rate."""
+    done = [record for record in records.all.values() if record["status"] == "done" and not record["start"]]
+    chosen = [r for r in done if r["stream"] == "cifar10" and not r["options"] and r["memory"] in MEMORIES]
+    points = frontier.points([record for record in chosen if record["method"] in methods.METHODS])
+    by_accuracy = sorted(points, key=lambda point: point.accuracy)
+    return list({(point.variant, point.memory): point for point in by_accuracy}.values())
+
+
 def _joined(parts: Sequence[str]) -> str:
     return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
 
@@ -335,6 +349,8 @@ def write(folder: Path, to: Path, *, pictures: bool = True) -> None:
         artifact = ARTIFACTS.get(name)
         if pictures and isinstance(artifact, PaperFigure):
             artifact.write(records.found, to / f"{name}.png", dpi=DOTS_PER_INCH)
+    if pictures:
+        frontier.picture(as_they_are(records), "Split CIFAR-10: accuracy for what it costs", to / f"{FRONTIER}.png")
 
 
 def main() -> None:

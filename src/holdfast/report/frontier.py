@@ -11,9 +11,10 @@ from rich.table import Table
 from holdfast import methods
 from holdfast.errors import HoldfastError
 from holdfast.report.figures import colour, write
+from holdfast.report.groups import is_usual, word
 from holdfast.report.statistics import mean_and_error, show
 from holdfast.report.tables import figure_of_macs, memory_of
-from holdfast.runs.spec import CHOICES, DEFAULTS
+from holdfast.runs.spec import CHOICES
 from holdfast.runs.store import Record
 
 SHOWN = (
@@ -23,9 +24,8 @@ SHOWN = (
     "momentum",
     "updates_per_batch",
     "standardise",
-    "net",
     "start",
-)  # what sets two variants of a method apart
+)  # what sets two variants of a method apart, beside the net
 MARKERS = "osD^vPX*"
 
 
@@ -115,6 +115,9 @@ def picture(found: Sequence[Point], title: str, path: Path) -> None:
     for axes, (cost, name) in zip(panels, names.items(), strict=True):
         best = front(found, cost)
         axes.step([getattr(p, cost) for p in best], [p.accuracy for p in best], where="post", color="0.8", zorder=1)
+        for variant, (shade, _) in looks.items():
+            its = sorted((getattr(p, cost), p.accuracy) for p in found if p.variant == variant)
+            axes.plot(*zip(*its, strict=True), color=shade, linewidth=0.8, alpha=0.6, zorder=1)
         for point in found:
             x = getattr(point, cost)
             shade, marker = looks[point.variant]
@@ -154,8 +157,9 @@ def _looks(found: Sequence[Point]) -> dict[str, tuple[str, str]]:
 
 
 def _variant(record: Record) -> str:
-    chosen = {CHOICES[name].name: record[name] for name in SHOWN if record.get(name, DEFAULTS[name]) != DEFAULTS[name]}
-    apart = [name if value is True else f"{name} {value}" for name, value in chosen.items()]
+    chosen = {CHOICES[name].name: record.get(name) for name in SHOWN if not is_usual(record, name)}
+    chosen |= {"net": record["net"]} if record.get("net") else {}
+    apart = [name if value is True else f"{name} {word(value)}" for name, value in chosen.items()]
     return ", ".join([record["title"], *apart])
 
 

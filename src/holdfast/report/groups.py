@@ -29,7 +29,7 @@ def by_setting(records: Sequence[Record]) -> dict[tuple[str, ...], list[Record]]
     def setting(record: Record) -> tuple[Any, ...]:
         by_value = varied[_of_stream(record)]
         return tuple(
-            USUAL if name in OF_METHOD and name not in by_value and _is_usual(record, name) else record.get(name)
+            USUAL if name in OF_METHOD and name not in by_value and is_usual(record, name) else record.get(name)
             for name in SETTING
         )
 
@@ -52,7 +52,7 @@ def of_methods(group: Sequence[Record]) -> str:
     for title, chosen in values.items():
         alike.setdefault(chosen, []).append(title)
     said = (
-        ", ".join(titles) + ": " + " ".join(f"{_name(n)}={_word(v)}" for n, v in zip(own, chosen, strict=True))
+        ", ".join(titles) + ": " + " ".join(f"{_name(n)}={word(v)}" for n, v in zip(own, chosen, strict=True))
         for chosen, titles in alike.items()
     )
     return "; ".join(said)
@@ -73,9 +73,9 @@ def _is_varied(group: Sequence[Record], name: str) -> bool:
     return any(len(each) > 1 for each in values) and bool(set.intersection(*values))
 
 
-def _is_usual(record: Record, name: str) -> bool:
-    """Records from before methods had a say do not tell what was usual: then it was the default."""
-    return bool(record.get(name) == {**DEFAULTS, **(record.get("usual") or {})}[name])
+def is_usual(record: Record, name: str) -> bool:
+    """Whether it is what comes with the method. Records from before methods had a say do not tell: the default, then."""
+    return bool(record.get(name, DEFAULTS[name]) == {**DEFAULTS, **(record.get("usual") or {})}[name])
 
 
 def _said(group: Sequence[Record], name: str) -> str:
@@ -88,7 +88,7 @@ def _name(field: str) -> str:
     return CHOICES[field].name
 
 
-def _word(value: Any) -> str:
+def word(value: Any) -> str:
     if value is None:
         return "raw"
     if isinstance(value, bool):
