@@ -74,7 +74,7 @@ def _is_varied(group: Sequence[Record], name: str) -> bool:
 
 
 def is_usual(record: Record, name: str) -> bool:
-    """Whether it is what comes with the method. Records from before methods had a say do not tell: the default, then."""
+    """Whether it is what comes with the method. Records from before methods had a say do not tell: the default."""
     return bool(record.get(name, DEFAULTS[name]) == {**DEFAULTS, **(record.get("usual") or {})}[name])
 
 
