@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
@@ -16,7 +15,7 @@ from holdfast.errors import HoldfastError, NothingLearned
 from holdfast.learner.answers import Answers, answers
 from holdfast.learner.keys import LONGEST
 from holdfast.serve.annotations import Annotations, Row, forget
-from holdfast.serve.decoding import LARGEST, Array, Label, checked_labels, of_lists, picture, shown
+from holdfast.serve.decoding import LARGEST, Array, Label, checked_labels, decoded, of_lists, shown
 from holdfast.serve.label_config import LabelConfig
 from holdfast.serve.pictures import Pictures
 from holdfast.serve.refusals import Refused, documented
@@ -158,7 +157,7 @@ def _sample(data: object, config: LabelConfig, service: Service, pictures: Pictu
         return of_lists([value], service)
     if not isinstance(value, str):
         raise Refused(422, "a task must have the address of a picture, or a list of numbers")
-    return picture(pictures.get(value), service.shape, service.limits)[np.newaxis]
+    return decoded([pictures.get(value)], service)
 
 
 # ---- annotations
