@@ -63,10 +63,14 @@ class Browser:
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
-    def press(self, key: str) -> None:
+    def press(self, key: str, *, held: int = 0) -> None:
+        """`held`: how often it is repeated before it is let go."""
         code = ord(key.upper()) if len(key) == 1 else {"Enter": 13, "Escape": 27, "Tab": 9}[key]
         text = {"text": "\r" if key == "Enter" else key} if key == "Enter" or len(key) == 1 else {}
         self._call("Input.dispatchKeyEvent", type="keyDown", key=key, windowsVirtualKeyCode=code, **text)
+        for _ in range(held):
+            self._call("Input.dispatchKeyEvent", type="keyDown", key=key, autoRepeat=True, **text)
+            self.settle()
         self._call("Input.dispatchKeyEvent", type="keyUp", key=key, windowsVirtualKeyCode=code)
         self.settle()
 

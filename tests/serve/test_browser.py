@@ -33,16 +33,27 @@ def until(browser: Browser, condition: str) -> None:
         browser.settle()
 
 
-def give(browser: Browser, content: bytes) -> None:
-    """As if the picture had been dropped."""
-    text = json.dumps(base64.b64encode(content).decode())
+DROP = """
+const dropped = new DragEvent("drop", {dataTransfer: carried, bubbles: true});
+document.getElementById("drop").dispatchEvent(dropped);
+"""
+PASTE = 'document.dispatchEvent(new ClipboardEvent("paste", {clipboardData: carried, cancelable: true}));'
+CHOOSE = 'const input = document.getElementById("file");'
+PHOTOGRAPH = 'const input = document.getElementById("camera");'
+CHANGE = 'input.files = carried.files; input.dispatchEvent(new Event("change"));'
+WAYS = {"drop": DROP, "paste": PASTE, "choose": CHOOSE + CHANGE, "photograph": PHOTOGRAPH + CHANGE}
+
+
+def give(browser: Browser, *contents: bytes, way: str = "drop") -> None:
+    texts = json.dumps([base64.b64encode(content).decode() for content in contents])
     browser.run(
         f"""(() => {{
-            const content = Uint8Array.from(atob({text}), c => c.charCodeAt(0));
             const carried = new DataTransfer();
-            carried.items.add(new File([content], "a.png", {{type: "image/png"}}));
-            const dropped = new DragEvent("drop", {{dataTransfer: carried, bubbles: true}});
-            document.getElementById("drop").dispatchEvent(dropped);
+            for (const text of {texts}) {{
+                const content = Uint8Array.from(atob(text), c => c.charCodeAt(0));
+                carried.items.add(new File([content], "a.png", {{type: "image/png"}}));
+            }}
+            {WAYS[way]}
         }})()"""
     )
     until(browser, "!document.getElementById('question').hidden && document.querySelector('#queue li')")
@@ -128,6 +139,43 @@ def test_a_token_is_asked_for_and_limits_what_can_be_done(browser: Browser, tmp_
         browser.run("location.hash = 'undo'")
         until(browser, "document.querySelectorAll('#forgettable button').length === 2")
         assert browser.run("[...document.querySelectorAll('#forgettable button')].every(each => each.disabled)")
+
+
+def test_pictures_come_in_every_way_and_one_that_is_refused_keeps_no_other_back(
+    browser: Browser, tmp_path: Path
+) -> None:
+    large = picture((9, 99, 9), "JPEG", size=(6000, 4000))  # small as a file
+    with started(tmp_path / "w", tmp_path / "log", *SMALL) as process, holdfast.Client(process.address) as client:
+        browser.open(process.address + "/", fragment="#teach")
+        until(browser, "document.getElementById('live').classList.contains('on')")
+        for number, way in enumerate(WAYS, start=1):
+            give(browser, picture((9, 9, 99)), way=way)
+            until(browser, f"document.querySelectorAll('#queue li').length === {number}")
+        give(browser, b"no picture", large)
+        until(browser, f"document.querySelectorAll('#queue li').length === {len(WAYS) + 1}")
+        assert "cannot be read" in browser.run("document.getElementById('said').textContent")
+        assert client.state["pending"] == len(WAYS) + 1
+
+
+def test_a_key_that_is_held_teaches_once_and_focus_stays_while_others_teach(browser: Browser, tmp_path: Path) -> None:
+    with started(tmp_path / "w", tmp_path / "log", *SMALL) as process, holdfast.Client(process.address) as client:
+        client.observe([picture((0, 0, 99)), picture((99, 0, 0))], ["blue", "red"])
+        for _ in range(5):
+            client.ask([picture((0, 99, 0))])
+        browser.open(process.address + "/", fragment="#teach")
+        until(browser, "document.querySelectorAll('#queue li').length === 5")
+        browser.press("1", held=10)
+        until(browser, "document.querySelectorAll('#queue li').length === 4")
+        browser.press("1", held=10)
+        until(browser, "document.querySelectorAll('#queue li').length === 3")
+        assert client.state["pending"] == 3 and client.step == 3
+
+        browser.run("location.hash = 'undo'")
+        until(browser, "document.querySelectorAll('#forgettable button').length === 2")
+        browser.run("document.querySelector('#forgettable button').focus()")
+        client.observe([picture((0, 0, 98))], ["green"])
+        until(browser, "document.querySelectorAll('#forgettable button').length === 3")
+        assert browser.run("document.activeElement.getAttribute('aria-label')") == "Forget blue"
 
 
 def test_nothing_is_wider_than_the_window(browser: Browser, tmp_path: Path) -> None:
