@@ -74,6 +74,19 @@ class Browser:
         self._call("Input.dispatchKeyEvent", type="keyUp", key=key, windowsVirtualKeyCode=code)
         self.settle()
 
+    def controls(self) -> list[tuple[str, str]]:
+        """Role and name of whatever can be reached by keyboard, and of pictures, as a screen reader has them."""
+        self._call("Accessibility.enable")
+        nodes = self._call("Accessibility.getFullAXTree")["nodes"]
+        self._call("Accessibility.disable")
+        found = []
+        for node in nodes:
+            role = node.get("role", {}).get("value", "")
+            is_reached = any(each["name"] == "focusable" for each in node.get("properties", ()))
+            if not node["ignored"] and (is_reached or role == "image") and role not in ("RootWebArea", "main"):
+                found.append((role, node.get("name", {}).get("value", "")))
+        return found
+
     def picture(self, *, whole: bool = True) -> bytes:
         return base64.b64decode(self._call("Page.captureScreenshot", captureBeyondViewport=whole)["data"])
 

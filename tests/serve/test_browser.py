@@ -20,6 +20,31 @@ HOSTILE = "<img src=x onerror=document.title='owned'>"
 SMALL = ("--net", "small-cnn", "--shape", "3x8x8", "--memory", "50")
 
 
+FAINT = """(() => {  // text whose contrast is below 4.5, or below 3 where it is large
+    const numbers = text => text.match(/[\\d.]+/g).map(Number);
+    const parse = text => (([red, green, blue, share = 1]) => [[red, green, blue], share])(numbers(text));
+    const over = ([above, share], below) => above.map((each, i) => each * share + below[i] * (1 - share));
+    const linear = each => (each /= 255) <= .04045 ? each / 12.92 : ((each + .055) / 1.055) ** 2.4;
+    const light = colour => colour.map(linear).reduce((sum, each, i) => sum + each * [.2126, .7152, .0722][i], .05);
+    const found = [], walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    let looked = 0;
+    while (walk.nextNode()) {
+        const text = walk.currentNode.textContent.trim(), around = walk.currentNode.parentElement, chain = [];
+        const {width, height} = around.getBoundingClientRect(), style = getComputedStyle(around);
+        if (!text || width * height < 2 || around.closest("option, :disabled")) continue;
+        for (let each = around; each; each = each.parentElement) chain.unshift(getComputedStyle(each));
+        const ground = chain.reduce((below, each) => over(parse(each.backgroundColor), below), [255, 255, 255]);
+        const [colour, share] = parse(around instanceof SVGElement ? style.fill : style.color);
+        const ink = over([colour, chain.reduce((sum, each) => sum * each.opacity, share)], ground);
+        const [low, high] = [light(ink), light(ground)].sort((a, b) => a - b), size = parseFloat(style.fontSize);
+        looked += 1;
+        const least = size >= 24 || size >= 18.66 && style.fontWeight >= 700 ? 3 : 4.5;
+        if (high / low < least) found.push([text, high / low]);
+    }
+    return {looked, found};
+})()"""
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with chromium() as found:
@@ -176,6 +201,20 @@ def test_a_key_that_is_held_teaches_once_and_focus_stays_while_others_teach(brow
         client.observe([picture((0, 0, 98))], ["green"])
         until(browser, "document.querySelectorAll('#forgettable button').length === 3")
         assert browser.run("document.activeElement.getAttribute('aria-label')") == "Forget blue"
+
+
+def test_whatever_can_be_reached_has_a_name_and_text_has_contrast(browser: Browser, tmp_path: Path) -> None:
+    with started(tmp_path / "w", tmp_path / "log", *SMALL) as process, holdfast.Client(process.address) as client:
+        for _ in range(3):
+            client.observe([picture((0, 0, 99)), picture((99, 0, 0))], ["blue", HOSTILE])
+        client.ask([picture((0, 99, 0))])
+        for scheme, (view, least) in product(("light", "dark"), (("watch", 5), ("teach", 7), ("undo", 6))):
+            browser.open(process.address + "/", fragment=f"#{view}", scheme=scheme)
+            until(browser, "document.querySelector('section:not([hidden]) ol:not(:empty)')")
+            controls = browser.controls()
+            assert len(controls) >= least and all(name for _, name in controls), (view, controls)
+            faint = browser.run(FAINT)
+            assert faint["looked"] > 20 and not faint["found"], (scheme, view, faint)
 
 
 def test_nothing_is_wider_than_the_window(browser: Browser, tmp_path: Path) -> None:
