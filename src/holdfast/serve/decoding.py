@@ -30,6 +30,7 @@ Array = NDArray[Any]
 FORMATS = ("PNG", "JPEG", "WEBP")
 LARGEST = 2**53  # integer that every reader of JSON keeps
 NPY = b"\x93NUMPY"
+FILES = NPY, b"\x89PNG", b"\xff\xd8\xff", b"RIFF"  # what they begin with, whatever they are called
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ async def given(request: Request, service: Service) -> Given:
     if kind == "multipart/form-data":
         files, texts = await _parts(request, service.limits)
         return await run_in_threadpool(_of_form, files, texts, service)
-    if kind.startswith("image/") or body[:6] == NPY:
+    if kind.startswith("image/") or body.startswith(FILES):
         labels = request.query_params.getlist("label")
         return Given(await run_in_threadpool(_of_files, [body], service), checked_labels(labels, service.limits))
     return await run_in_threadpool(_of_json, body, request.headers.get(tensors.HEADER), service)
