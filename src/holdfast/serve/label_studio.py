@@ -23,6 +23,7 @@ from holdfast.serve.roles import needs
 from holdfast.serve.service import Service
 
 MADE = "ANNOTATION_CREATED", "ANNOTATIONS_CREATED", "ANNOTATION_UPDATED"
+MISSING = "missing: let the webhook send its payload"
 DELETED, TASKS_DELETED = "ANNOTATIONS_DELETED", "TASKS_DELETED"
 
 Values = dict[str, Any]
@@ -184,7 +185,9 @@ def _events(values: Values) -> Iterator[Event]:
     if action not in MADE:
         return
     project = values.get("project")
-    config = LabelConfig.read(project.get("label_config") if isinstance(project, dict) else None)
+    if not isinstance(project, dict):
+        raise Refused(422, f"project is {MISSING}")
+    config = LabelConfig.read(project.get("label_config"))
     data = {_id(task.get("id")): task.get("data") for task in _listed(values, "task")}
     for each in _listed(values, "annotation"):
         number, task = _id(each.get("id")), _id(each.get("task"))
@@ -198,7 +201,7 @@ def _listed(values: Values, name: str) -> list[Values]:
     found = values.get(name)
     listed: list[Any] = found if isinstance(found, list) else [found]
     if not all(isinstance(each, dict) for each in listed):
-        raise Refused(422, f"{name} is missing: let the webhook send its payload")
+        raise Refused(422, f"{name} is {MISSING}")
     return listed
 
 
