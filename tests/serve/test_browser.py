@@ -217,6 +217,30 @@ def test_whatever_can_be_reached_has_a_name_and_text_has_contrast(browser: Brows
             assert faint["looked"] > 20 and not faint["found"], (scheme, view, faint)
 
 
+def test_a_token_that_may_only_ask_sees_the_answer_and_no_way_to_teach(browser: Browser, tmp_path: Path) -> None:
+    (tmp_path / "tokens").write_text("answer abcdefghijklmnop\nteach qrstuvwxyz123456\n")
+    tokens = ("--token-file", str(tmp_path / "tokens"))
+    with (
+        started(tmp_path / "weather", tmp_path / "log", "--shape", "4", *tokens) as process,
+        holdfast.Client(process.address, token="qrstuvwxyz123456") as client,
+    ):
+        client.observe([[0, 0, 0, 0], [1, 1, 1, 1]], ["calm", "storm"])
+        client.ask([[0, 0, 0, 0]])
+        browser.open(process.address + "/", fragment="#teach")
+        browser.run("sessionStorage.setItem('holdfast-token', 'abcdefghijklmnop'); location.reload()")
+        until(browser, "document.getElementById('give-values')?.hidden === false")
+        browser.run(
+            "document.getElementById('values').value = '1, 1, 1, 0.9';"
+            "document.getElementById('give-values').requestSubmit()"
+        )
+        until(browser, "document.querySelectorAll('#candidates li').length === 2")
+        assert browser.run("getComputedStyle(document.querySelector('#candidates button')).opacity") == "1"
+        for name in ("other", "keys", "waiting", "open-count"):
+            assert browser.run(f"document.getElementById('{name}').hidden"), name
+        browser.press("1")
+        assert client.step == 1
+
+
 def test_nothing_is_wider_than_the_window(browser: Browser, tmp_path: Path) -> None:
     with started(tmp_path / "w", tmp_path / "log", *SMALL) as process, holdfast.Client(process.address) as client:
         client.observe([picture((0, 0, 9)), picture((9, 0, 0))], ["a" * 200, HOSTILE])

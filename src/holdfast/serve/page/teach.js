@@ -10,6 +10,7 @@ const takesPictures = () => now.state.shape.length === 3 && [1, 3].includes(now.
 export function drawTeach() {
   $("give-picture").hidden = !takesPictures();
   $("give-values").hidden = takesPictures();
+  $("waiting").hidden = !teaches();
   $("values-shape").textContent = now.state.shape.length ? `(${now.state.shape.join(" × ")})` : "";
 }
 
@@ -60,7 +61,7 @@ function drawQuestion(focus) {
   $("candidates").replaceChildren(...answer.probabilities.slice(0, 9).map(({label, probability}, index) => el("li", {},
     el("button", {type: "button", disabled: !teaches(), onclick: () => teach(label), "aria-label": `${label}, ${percent(probability)}`, "aria-keyshortcuts": index + 1},
       el("kbd", {"aria-hidden": "true"}, index + 1), el("span", {class: "name"}, label), bar(probability), el("span", {class: "value"}, percent(probability))))));
-  for (const part of $("other").elements) part.disabled = !teaches();
+  for (const part of [$("other"), $("keys")]) part.hidden = !teaches();
   if (focus) $("verdict").focus();
   if (teaches()) { fillKnown(); drawNeighbours(current, place); }
 }
