@@ -140,7 +140,7 @@ def noise(effort: int) -> Iterator[str | None]:
 def noisy(rng: random.Random, paths: list[str], service: Watched, folder: Path) -> str | None:
     method, path = rng.choice(["POST", "POST", "POST", "GET", "PUT", "OPTIONS"]), rng.choice(paths)
     body = b"".join(rng.choice(PIECES) for _ in range(rng.randrange(12))) + rng.randbytes(rng.randrange(20))
-    value = rng.choice([*TYPES, "0", "7", "-1", "9" * 30, "x" * 300, "\xff", "null"])
+    value = rng.choice([*TYPES, "0", "7", "-1", "9" * 30, "x" * 300, "\xff", "null", "[", "http://["])
     headers = {"Host": "localhost", "Content-Length": str(len(body)), rng.choice(NAMES): value, "Connection": "close"}
     head = "".join(
         [f"{method} {path} HTTP/1.1\r\n", *(f"{name}: {text}\r\n" for name, text in headers.items()), "\r\n"]

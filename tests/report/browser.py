@@ -63,12 +63,29 @@ class Browser:
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
-    def press(self, key: str) -> None:
+    def press(self, key: str, *, held: int = 0) -> None:
+        """`held`: how often it is repeated before it is let go."""
         code = ord(key.upper()) if len(key) == 1 else {"Enter": 13, "Escape": 27, "Tab": 9}[key]
         text = {"text": "\r" if key == "Enter" else key} if key == "Enter" or len(key) == 1 else {}
         self._call("Input.dispatchKeyEvent", type="keyDown", key=key, windowsVirtualKeyCode=code, **text)
+        for _ in range(held):
+            self._call("Input.dispatchKeyEvent", type="keyDown", key=key, autoRepeat=True, **text)
+            self.settle()
         self._call("Input.dispatchKeyEvent", type="keyUp", key=key, windowsVirtualKeyCode=code)
         self.settle()
+
+    def controls(self) -> list[tuple[str, str]]:
+        """Role and name of whatever can be reached by keyboard, and of pictures, as a screen reader has them."""
+        self._call("Accessibility.enable")
+        nodes = self._call("Accessibility.getFullAXTree")["nodes"]
+        self._call("Accessibility.disable")
+        found = []
+        for node in nodes:
+            role = node.get("role", {}).get("value", "")
+            is_reached = any(each["name"] == "focusable" for each in node.get("properties", ()))
+            if not node["ignored"] and (is_reached or role == "image") and role not in ("RootWebArea", "main"):
+                found.append((role, node.get("name", {}).get("value", "")))
+        return found
 
     def picture(self, *, whole: bool = True) -> bytes:
         return base64.b64decode(self._call("Page.captureScreenshot", captureBeyondViewport=whole)["data"])

@@ -52,6 +52,22 @@ def test_pixels(tmp_path: Path) -> None:
         assert client.post("/v1/predict", json={"images": [as_base64(bomb(10, 10))]}).status_code in (200, 422)
 
 
+def test_pixels_of_a_request_and_of_all_at_a_time(tmp_path: Path) -> None:
+    large = as_base64(picture((1, 1, 1), "WEBP", size=(30, 30)))
+    with served(tmp_path / "w", PICTURES, pixels=1000, pictures=4) as (client, service):
+        assert client.post("/v1/predict", json={"images": [large] * 4}).status_code == 200
+        response = client.post("/v1/predict", json={"images": [large] * 5})
+        assert response.status_code == 413 and "4000 pixels together" in response.text
+        with service.pixels.held(2000):  # by other requests
+            assert client.post("/v1/predict", json={"images": [large] * 2}).status_code == 200
+            response = client.post("/v1/predict", json={"images": [large] * 3})
+            assert response.status_code == 429 and response.headers["retry-after"] == "1"
+        broken = as_base64(bomb(30, 30)[:60])
+        for _ in range(5):
+            assert client.post("/v1/predict", json={"images": [broken]}).status_code == 422
+        assert client.post("/v1/predict", json={"images": [large] * 4}).status_code == 200
+
+
 def test_samples(tmp_path: Path) -> None:
     with served(tmp_path / "w", samples=3) as (client, _service):
         for sent in (

@@ -20,6 +20,31 @@ HOSTILE = "<img src=x onerror=document.title='owned'>"
 SMALL = ("--net", "small-cnn", "--shape", "3x8x8", "--memory", "50")
 
 
+FAINT = """(() => {  // text whose contrast is below 4.5, or below 3 where it is large
+    const numbers = text => text.match(/[\\d.]+/g).map(Number);
+    const parse = text => (([red, green, blue, share = 1]) => [[red, green, blue], share])(numbers(text));
+    const over = ([above, share], below) => above.map((each, i) => each * share + below[i] * (1 - share));
+    const linear = each => (each /= 255) <= .04045 ? each / 12.92 : ((each + .055) / 1.055) ** 2.4;
+    const light = colour => colour.map(linear).reduce((sum, each, i) => sum + each * [.2126, .7152, .0722][i], .05);
+    const found = [], walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    let looked = 0;
+    while (walk.nextNode()) {
+        const text = walk.currentNode.textContent.trim(), around = walk.currentNode.parentElement, chain = [];
+        const {width, height} = around.getBoundingClientRect(), style = getComputedStyle(around);
+        if (!text || width * height < 2 || around.closest("option, :disabled")) continue;
+        for (let each = around; each; each = each.parentElement) chain.unshift(getComputedStyle(each));
+        const ground = chain.reduce((below, each) => over(parse(each.backgroundColor), below), [255, 255, 255]);
+        const [colour, share] = parse(around instanceof SVGElement ? style.fill : style.color);
+        const ink = over([colour, chain.reduce((sum, each) => sum * each.opacity, share)], ground);
+        const [low, high] = [light(ink), light(ground)].sort((a, b) => a - b), size = parseFloat(style.fontSize);
+        looked += 1;
+        const least = size >= 24 || size >= 18.66 && style.fontWeight >= 700 ? 3 : 4.5;
+        if (high / low < least) found.push([text, high / low]);
+    }
+    return {looked, found};
+})()"""
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with chromium() as found:
@@ -33,16 +58,27 @@ def until(browser: Browser, condition: str) -> None:
         browser.settle()
 
 
-def give(browser: Browser, content: bytes) -> None:
-    """As if the picture had been dropped."""
-    text = json.dumps(base64.b64encode(content).decode())
+DROP = """
+const dropped = new DragEvent("drop", {dataTransfer: carried, bubbles: true});
+document.getElementById("drop").dispatchEvent(dropped);
+"""
+PASTE = 'document.dispatchEvent(new ClipboardEvent("paste", {clipboardData: carried, cancelable: true}));'
+CHOOSE = 'const input = document.getElementById("file");'
+PHOTOGRAPH = 'const input = document.getElementById("camera");'
+CHANGE = 'input.files = carried.files; input.dispatchEvent(new Event("change"));'
+WAYS = {"drop": DROP, "paste": PASTE, "choose": CHOOSE + CHANGE, "photograph": PHOTOGRAPH + CHANGE}
+
+
+def give(browser: Browser, *contents: bytes, way: str = "drop") -> None:
+    texts = json.dumps([base64.b64encode(content).decode() for content in contents])
     browser.run(
         f"""(() => {{
-            const content = Uint8Array.from(atob({text}), c => c.charCodeAt(0));
             const carried = new DataTransfer();
-            carried.items.add(new File([content], "a.png", {{type: "image/png"}}));
-            const dropped = new DragEvent("drop", {{dataTransfer: carried, bubbles: true}});
-            document.getElementById("drop").dispatchEvent(dropped);
+            for (const text of {texts}) {{
+                const content = Uint8Array.from(atob(text), c => c.charCodeAt(0));
+                carried.items.add(new File([content], "a.png", {{type: "image/png"}}));
+            }}
+            {WAYS[way]}
         }})()"""
     )
     until(browser, "!document.getElementById('question').hidden && document.querySelector('#queue li')")
@@ -128,6 +164,81 @@ def test_a_token_is_asked_for_and_limits_what_can_be_done(browser: Browser, tmp_
         browser.run("location.hash = 'undo'")
         until(browser, "document.querySelectorAll('#forgettable button').length === 2")
         assert browser.run("[...document.querySelectorAll('#forgettable button')].every(each => each.disabled)")
+
+
+def test_pictures_come_in_every_way_and_one_that_is_refused_keeps_no_other_back(
+    browser: Browser, tmp_path: Path
+) -> None:
+    large = picture((9, 99, 9), "JPEG", size=(6000, 4000))  # small as a file
+    with started(tmp_path / "w", tmp_path / "log", *SMALL) as process, holdfast.Client(process.address) as client:
+        browser.open(process.address + "/", fragment="#teach")
+        until(browser, "document.getElementById('live').classList.contains('on')")
+        for number, way in enumerate(WAYS, start=1):
+            give(browser, picture((9, 9, 99)), way=way)
+            until(browser, f"document.querySelectorAll('#queue li').length === {number}")
+        give(browser, b"no picture", large)
+        until(browser, f"document.querySelectorAll('#queue li').length === {len(WAYS) + 1}")
+        assert "cannot be read" in browser.run("document.getElementById('said').textContent")
+        assert client.state["pending"] == len(WAYS) + 1
+
+
+def test_a_key_that_is_held_teaches_once_and_focus_stays_while_others_teach(browser: Browser, tmp_path: Path) -> None:
+    with started(tmp_path / "w", tmp_path / "log", *SMALL) as process, holdfast.Client(process.address) as client:
+        client.observe([picture((0, 0, 99)), picture((99, 0, 0))], ["blue", "red"])
+        for _ in range(5):
+            client.ask([picture((0, 99, 0))])
+        browser.open(process.address + "/", fragment="#teach")
+        until(browser, "document.querySelectorAll('#queue li').length === 5")
+        browser.press("1", held=10)
+        until(browser, "document.querySelectorAll('#queue li').length === 4")
+        browser.press("1", held=10)
+        until(browser, "document.querySelectorAll('#queue li').length === 3")
+        assert client.state["pending"] == 3 and client.step == 3
+
+        browser.run("location.hash = 'undo'")
+        until(browser, "document.querySelectorAll('#forgettable button').length === 2")
+        browser.run("document.querySelector('#forgettable button').focus()")
+        client.observe([picture((0, 0, 98))], ["green"])
+        until(browser, "document.querySelectorAll('#forgettable button').length === 3")
+        assert browser.run("document.activeElement.getAttribute('aria-label')") == "Forget blue"
+
+
+def test_whatever_can_be_reached_has_a_name_and_text_has_contrast(browser: Browser, tmp_path: Path) -> None:
+    with started(tmp_path / "w", tmp_path / "log", *SMALL) as process, holdfast.Client(process.address) as client:
+        for _ in range(3):
+            client.observe([picture((0, 0, 99)), picture((99, 0, 0))], ["blue", HOSTILE])
+        client.ask([picture((0, 99, 0))])
+        for scheme, (view, least) in product(("light", "dark"), (("watch", 5), ("teach", 7), ("undo", 6))):
+            browser.open(process.address + "/", fragment=f"#{view}", scheme=scheme)
+            until(browser, "document.querySelector('section:not([hidden]) ol:not(:empty)')")
+            controls = browser.controls()
+            assert len(controls) >= least and all(name for _, name in controls), (view, controls)
+            faint = browser.run(FAINT)
+            assert faint["looked"] > 20 and not faint["found"], (scheme, view, faint)
+
+
+def test_a_token_that_may_only_ask_sees_the_answer_and_no_way_to_teach(browser: Browser, tmp_path: Path) -> None:
+    (tmp_path / "tokens").write_text("answer abcdefghijklmnop\nteach qrstuvwxyz123456\n")
+    tokens = ("--token-file", str(tmp_path / "tokens"))
+    with (
+        started(tmp_path / "weather", tmp_path / "log", "--shape", "4", *tokens) as process,
+        holdfast.Client(process.address, token="qrstuvwxyz123456") as client,
+    ):
+        client.observe([[0, 0, 0, 0], [1, 1, 1, 1]], ["calm", "storm"])
+        client.ask([[0, 0, 0, 0]])
+        browser.open(process.address + "/", fragment="#teach")
+        browser.run("sessionStorage.setItem('holdfast-token', 'abcdefghijklmnop'); location.reload()")
+        until(browser, "document.getElementById('give-values')?.hidden === false")
+        browser.run(
+            "document.getElementById('values').value = '1, 1, 1, 0.9';"
+            "document.getElementById('give-values').requestSubmit()"
+        )
+        until(browser, "document.querySelectorAll('#candidates li').length === 2")
+        assert browser.run("getComputedStyle(document.querySelector('#candidates button')).opacity") == "1"
+        for name in ("other", "keys", "waiting", "open-count"):
+            assert browser.run(f"document.getElementById('{name}').hidden"), name
+        browser.press("1")
+        assert client.step == 1
 
 
 def test_nothing_is_wider_than_the_window(browser: Browser, tmp_path: Path) -> None:

@@ -110,6 +110,8 @@ def test_what_is_refused_changes_nothing(tmp_path: Path) -> None:
             answer = client.post("/webhook", json=event("CREATED", 8, 1, RED, ["red"]) | flaw)
             assert answer.status_code == 422, (flaw, answer.text)
         assert client.post("/webhook", json=event("CREATED", 8, 1, RED, ["blue"])).status_code == 422  # --max-classes
+        without = client.post("/webhook", json={"action": "ANNOTATION_CREATED"})
+        assert without.status_code == 422 and "payload" in without.text
         assert client.post("/webhook", content=b"[" * 10**5).status_code == 400
         assert service.learner.state_hash() == before and held(service) == {"red": 1}
         assert changed(client, event("CREATED", 8, 1, RED, ["red"])) == 1  # what was refused is not taken for known

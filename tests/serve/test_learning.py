@@ -65,7 +65,12 @@ def test_pictures_in_every_form_are_the_same_batch(tmp_path: Path) -> None:
         headers = {"Content-Type": "image/jpeg"}
         sent: dict[str, Any] = {"content": picture(RED, "JPEG"), "params": {"label": "r"}, "headers": headers}
         assert client.post("/v1/learn", **sent).json()["step"] == 1
-        assert client.post("/v1/predict", **sent).json()["answers"][0]["label"] == "r"
+        for kind in ("image/jpeg", "application/octet-stream", "application/x-www-form-urlencoded"):  # curl's
+            sent["headers"] = {"Content-Type": kind}
+            assert client.post("/v1/predict", **sent).json()["answers"][0]["label"] == "r"
+        sent["headers"] = {}
+        for content in (picture(RED), picture(RED, "WEBP")):
+            assert client.post("/v1/predict", **sent | {"content": content}).status_code == 200
 
 
 def test_a_grey_learner_takes_colour_pictures(tmp_path: Path) -> None:

@@ -42,6 +42,19 @@ def test_questions_the_least_sure_first_and_neighbours_of_them(tmp_path: Path) -
         assert client.get("/v1/questions/9/neighbours").status_code == 404
 
 
+def test_a_question_of_many_samples_hides_no_other_and_is_not_lost(tmp_path: Path) -> None:
+    with served(tmp_path / "w") as (client, _service):
+
+        def shown() -> list[int]:
+            return [each["ticket"] for each in client.get("/v1/questions").json()]
+
+        client.post("/v1/ask", json={"arrays": X[:1]})
+        client.post("/v1/ask", json={"arrays": X * 30})
+        assert shown() == [0]
+        client.post("/v1/tell", json={"ticket": 0, "labels": ["a"]})
+        assert shown() == [1]
+
+
 def test_the_page_needs_no_token_and_runs_nothing_from_elsewhere(tmp_path: Path) -> None:
     with served(tmp_path / "w") as (client, _service):
         page = client.get("/", headers={"Origin": HERE})

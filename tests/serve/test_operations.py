@@ -29,7 +29,7 @@ def test_metrics_have_the_names_that_mlserver_has(tmp_path: Path) -> None:
         assert requests["POST", "/v1/learn", "200"] == 1
         assert requests["POST", "/v2/models/{name}/infer", "400"] == 1
         assert requests["GET", "other", "404"] == 1 and "made-up" not in text
-        assert "rest_server_requests_duration_seconds_count" in found
+        assert "rest_server_request_duration_seconds_count" in found
 
 
 def test_the_log_is_json_with_request_ids_and_a_failure_is_only_there(

@@ -103,7 +103,9 @@ def test_without_tokens_only_loopback_and_no_other_origin(tmp_path: Path) -> Non
         assert client.get("/v1/state").status_code == 200
         assert client.get("/v1/state", headers={"Host": "evil.example"}).status_code == 403  # a name made to lead here
         assert client.get("/v1/state", headers={"Origin": HERE}).status_code == 200
-        for origin in ("http://evil.example", "null", "http://localhost.evil.example"):
+        for host in ("[", "a[b]", "localhost:8080[", "[::1"):
+            assert client.get("/v1/state", headers={"Host": host}).status_code == 403
+        for origin in ("http://evil.example", "null", "http://localhost.evil.example", "http://[", HERE + "["):
             response = client.get("/v1/state", headers={"Origin": origin})
             assert response.status_code == 403 and "access-control-allow-origin" not in response.headers
         asked = {"Origin": "http://evil.example", "Access-Control-Request-Method": "POST"}

@@ -45,5 +45,14 @@ def test_every_operation_has_a_name_of_its_own_and_says_what_it_takes_and_gives(
             assert "requestBody" in operation or method == "get" or path == "/v1/checkpoints"
 
 
+def test_what_is_in_a_path_is_always_there_and_nothing_is_asked_for_twice(schema: Any) -> None:
+    for path, methods in schema["paths"].items():
+        for operation in methods.values():
+            parameters = [each for each in operation["parameters"] if "$ref" not in each]
+            for each in parameters:
+                assert each["in"] != "path" or each["schema"]["type"] in ("string", "integer"), path
+            assert not any(each["in"] == "query" and each["name"] == "version" for each in parameters), path
+
+
 def test_nothing_of_this_machine_is_in_it(schema: Any) -> None:
     assert str(Path.home()) not in json.dumps(schema)

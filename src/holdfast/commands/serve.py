@@ -71,7 +71,8 @@ def describe(serve: argparse.ArgumentParser) -> None:
     labelling("--label-studio-token", type=Path, metavar="FILE", help="holds an access token of its")
     bound = serve.add_argument_group("bounds").add_argument
     bound("--max-bytes", type=int, default=16 * MIB, metavar="N", help="of a request (16 MiB)")
-    bound("--max-pixels", type=int, default=2**24, metavar="N", help="of a picture (16 million)")
+    pixels = "of a picture (16 million), and four times that of a request"
+    bound("--max-pixels", type=int, default=2**24, metavar="N", help=pixels)
     bound("--max-samples", type=int, default=1024, metavar="N", help="of a batch (1024)")
     bound("--max-classes", type=int, default=1000, metavar="N", help="that are known at a time (1000)")
     bound("--max-queue", type=int, default=64, metavar="N", help="changes that wait; more get a 429 (64)")

@@ -34,6 +34,13 @@ from holdfast.serve.service import Service
 
 TITLE = "A learner that answers and learns"
 
+REQUEST_ID = {
+    "in": "header",
+    "name": "X-Request-ID",
+    "schema": {"type": "string"},
+    "description": "for the log, 1 to 64 letters, digits, dots, dashes and underscores; the answer has it too",
+}
+
 
 def make_app(
     service: Service,
@@ -93,6 +100,9 @@ def schema(app: FastAPI) -> dict[str, Any]:
         made = get_openapi(title=app.title, version=app.version, routes=app.routes)
         parts = made["components"]
         parts["schemas"] |= bodies.defined()
+        parts["parameters"] = {"RequestID": REQUEST_ID}
+        for operation in (each for methods in made["paths"].values() for each in methods.values()):
+            operation.setdefault("parameters", []).append({"$ref": "#/components/parameters/RequestID"})
         parts["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
         made["security"] = [{}, {"token": []}]
         app.openapi_schema = made

@@ -5,7 +5,8 @@ import binascii
 import io
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +30,7 @@ Array = NDArray[Any]
 FORMATS = ("PNG", "JPEG", "WEBP")
 LARGEST = 2**53  # integer that every reader of JSON keeps
 NPY = b"\x93NUMPY"
+FILES = NPY, b"\x89PNG", b"\xff\xd8\xff", b"RIFF"  # what they begin with, whatever they are called
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ async def given(request: Request, service: Service) -> Given:
     if kind == "multipart/form-data":
         files, texts = await _parts(request, service.limits)
         return await run_in_threadpool(_of_form, files, texts, service)
-    if kind.startswith("image/") or body[:6] == NPY:
+    if kind.startswith("image/") or body.startswith(FILES):
         labels = request.query_params.getlist("label")
         return Given(await run_in_threadpool(_of_files, [body], service), checked_labels(labels, service.limits))
     return await run_in_threadpool(_of_json, body, request.headers.get(tensors.HEADER), service)
@@ -80,15 +82,30 @@ def shown(label: object) -> Label:
     return label if isinstance(label, str | int) and not isinstance(label, bool) else repr(label)
 
 
-def picture(content: bytes, shape: Sequence[int], limits: Limits) -> NDArray[np.uint8]:
-    """As a sample of this shape."""
+def decoded(contents: Sequence[bytes], service: Service) -> NDArray[np.uint8]:
+    """As samples of the learner. How large all of them are is looked at before one is decoded."""
+    shape, limits = service.shape, service.limits
     if len(shape) != 3 or shape[0] not in (1, 3):
         raise Refused(422, f"this learner takes arrays of shape {tuple(shape)}, not pictures")
+    pixels, samples = 0, []
+    for content in contents:
+        with _opened(content, limits) as image:
+            pixels += math.prod(image.size)
+    with service.pixels.held(pixels):
+        for content in contents:
+            with _opened(content, limits) as image:
+                samples.append(as_sample(image, shape))
+    return np.stack(samples)
+
+
+@contextmanager
+def _opened(content: bytes, limits: Limits) -> Iterator[Image.Image]:
+    """Not yet decoded."""
     try:
         with Image.open(io.BytesIO(content), formats=FORMATS) as image:
             if math.prod(image.size) > limits.pixels:
                 raise Refused(413, f"a picture may have {limits.pixels} pixels, not {image.width} × {image.height}")
-            return as_sample(image, shape)
+            yield image
     except Refused:
         raise
     except Image.DecompressionBombError:
@@ -131,7 +148,7 @@ def _of_files(files: list[bytes], service: Service) -> Array:
         if len(files) > 1:
             raise Refused(422, "send one .npy file with all samples of the batch")
         return npy(files[0], service.limits)
-    return np.stack([picture(content, service.shape, service.limits) for content in files])
+    return decoded(files, service)
 
 
 def _of_json(body: bytes, header: str | None, service: Service) -> Given:

@@ -94,9 +94,9 @@ class Gate:
 
     def _role(self, scope: Scope, headers: dict[str, str]) -> str | None:
         host = headers.get("host", "")
-        if (origin := headers.get("origin")) is not None and urlsplit(origin).netloc != host:
+        if (origin := headers.get("origin")) is not None and origin.partition("://")[2] != host:
             raise Refused(403, "requests from pages of other origins are refused")
-        if not self._tokens and not self._any_host and urlsplit(f"//{host}").hostname not in LOOPBACK:
+        if not self._tokens and not self._any_host and _name(host) not in LOOPBACK:
             raise Refused(403, "without tokens this answers to localhost only")
         role = self._tokens.role(headers.get("authorization"))
         if role is None and scope["path"] not in OPEN:
@@ -152,6 +152,14 @@ class Gate:
             extra={"fields": {**fields, "seconds": round(seconds, 6)}},
             exc_info=error,
         )
+
+
+def _name(host: str) -> str | None:
+    """Without the port."""
+    try:
+        return urlsplit(f"//{host}").hostname
+    except ValueError:  # not closed brackets
+        return None
 
 
 def _as_refused(error: Exception) -> Refused:

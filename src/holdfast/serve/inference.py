@@ -77,25 +77,36 @@ def routes(service: Service, metrics: Metrics) -> APIRouter:
         return Ready(ready=True, name=service.name)
 
     @router.get("/models/{name}", response_model_exclude_none=True, **usual)
+    async def model(name: str) -> ModelMetadata:
+        return _described(service, _learner(service, name))
+
     @router.get("/models/{name}/versions/{version}", response_model_exclude_none=True, **usual)
-    async def model(name: str, version: str | None = None) -> ModelMetadata:
+    async def model_version(name: str, version: str) -> ModelMetadata:
         return _described(service, _learner(service, name, version))
 
     @router.get("/models/{name}/ready", **usual)
+    async def model_ready(name: str) -> Ready:
+        return _ready(_learner(service, name), name)
+
     @router.get("/models/{name}/versions/{version}/ready", **usual)
-    async def model_ready(name: str, version: str | None = None) -> Ready:
-        if not _learner(service, name, version).classes:
-            raise Refused(503, "nothing has been learned yet")
-        return Ready(ready=True, name=name)
+    async def model_version_ready(name: str, version: str) -> Ready:
+        return _ready(_learner(service, name, version), name)
 
     binary = {"schema": {"type": "string", "format": "binary"}}
     answered = {200: {"model": InferResponse, "content": {"application/octet-stream": binary}}}
     usual = {**usual, "responses": {**answered, **documented(400, 404, 409, 422)}, "openapi_extra": infer_body()}
 
     @router.post("/models/{name}/infer", **usual)
-    @router.post("/models/{name}/versions/{version}/infer", **usual)
-    async def infer(request: Request, name: str, version: str | None = None) -> Response:
+    async def infer(request: Request, name: str) -> Response:
         """JSON, or tensors in binary behind it; so is the answer, if the request wants it."""
+        return await inferred(request, name)
+
+    @router.post("/models/{name}/versions/{version}/infer", **usual)
+    async def infer_version(request: Request, name: str, version: str) -> Response:
+        """As of the model, if it is at this step."""
+        return await inferred(request, name, version)
+
+    async def inferred(request: Request, name: str, version: str | None = None) -> Response:
         start, header = time.perf_counter(), request.headers.get(tensors.HEADER)
         try:
             body = await request.body()
@@ -154,7 +165,13 @@ def _inferred(
     return (text + b"".join(contents), len(text)) if contents else (text, None)
 
 
-def _learner(service: Service, name: str, version: str | None) -> DurableLearner:
+def _ready(learner: DurableLearner, name: str) -> Ready:
+    if not learner.classes:
+        raise Refused(503, "nothing has been learned yet")
+    return Ready(ready=True, name=name)
+
+
+def _learner(service: Service, name: str, version: str | None = None) -> DurableLearner:
     if name != service.name:
         raise Refused(404, f"there is one model, {service.name}")
     learner = service.learner

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
@@ -16,7 +15,7 @@ from holdfast.errors import HoldfastError, NothingLearned
 from holdfast.learner.answers import Answers, answers
 from holdfast.learner.keys import LONGEST
 from holdfast.serve.annotations import Annotations, Row, forget
-from holdfast.serve.decoding import LARGEST, Array, Label, checked_labels, of_lists, picture, shown
+from holdfast.serve.decoding import LARGEST, Array, Label, checked_labels, decoded, of_lists, shown
 from holdfast.serve.label_config import LabelConfig
 from holdfast.serve.pictures import Pictures
 from holdfast.serve.refusals import Refused, documented
@@ -24,6 +23,7 @@ from holdfast.serve.roles import needs
 from holdfast.serve.service import Service
 
 MADE = "ANNOTATION_CREATED", "ANNOTATIONS_CREATED", "ANNOTATION_UPDATED"
+MISSING = "missing: let the webhook send its payload"
 DELETED, TASKS_DELETED = "ANNOTATIONS_DELETED", "TASKS_DELETED"
 
 Values = dict[str, Any]
@@ -158,7 +158,7 @@ def _sample(data: object, config: LabelConfig, service: Service, pictures: Pictu
         return of_lists([value], service)
     if not isinstance(value, str):
         raise Refused(422, "a task must have the address of a picture, or a list of numbers")
-    return picture(pictures.get(value), service.shape, service.limits)[np.newaxis]
+    return decoded([pictures.get(value)], service)
 
 
 # ---- annotations
@@ -185,7 +185,9 @@ def _events(values: Values) -> Iterator[Event]:
     if action not in MADE:
         return
     project = values.get("project")
-    config = LabelConfig.read(project.get("label_config") if isinstance(project, dict) else None)
+    if not isinstance(project, dict):
+        raise Refused(422, f"project is {MISSING}")
+    config = LabelConfig.read(project.get("label_config"))
     data = {_id(task.get("id")): task.get("data") for task in _listed(values, "task")}
     for each in _listed(values, "annotation"):
         number, task = _id(each.get("id")), _id(each.get("task"))
@@ -199,7 +201,7 @@ def _listed(values: Values, name: str) -> list[Values]:
     found = values.get(name)
     listed: list[Any] = found if isinstance(found, list) else [found]
     if not all(isinstance(each, dict) for each in listed):
-        raise Refused(422, f"{name} is missing: let the webhook send its payload")
+        raise Refused(422, f"{name} is {MISSING}")
     return listed
 
 

@@ -9,6 +9,7 @@ class Limits:
     bodies: int = 8  # as large as that, of all requests at a time together
     seconds: float = 30.0  # until a request has arrived
     pixels: int = 2**24  # of a picture, before it is scaled
+    pictures: int = 4  # as large as that, of a request, and of all that are decoded at a time
     samples: int = 1024  # of a batch
     label: int = 200  # characters
     classes: int = 1000

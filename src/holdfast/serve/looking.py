@@ -118,17 +118,21 @@ def held_samples(service: Service, most: int) -> list[HeldSamples]:
 
 
 def open_questions(service: Service) -> list[Question]:
-    """Of the newest only, where there are many."""
-    learner, found, room = service.learner, list[Question](), MOST_OPEN
-    for ticket, x in reversed(learner.pending.items()):
-        room -= len(x)
-        if room < 0:
-            break
-        _, answers = answers_to(service, x if learner.frozen_encoder is None else Features(x))
-        sureness = min(each.probabilities[0].probability if each.probabilities else 0.0 for each in answers)
-        samples = [Sample(**each) for each in _seen(x)]
-        found.append(Question(ticket=ticket, sureness=sureness, samples=samples, answers=answers))
+    """Of the newest only, where there are many. One that is larger than that is there when no other is."""
+    learner, chosen, room = service.learner, list[tuple[int, Tensor]](), MOST_OPEN
+    waiting = [*reversed(learner.pending.items())]
+    for ticket, x in waiting:
+        if len(x) <= room:
+            chosen.append((ticket, x))
+            room -= len(x)
+    found = [_question(service, ticket, x) for ticket, x in chosen or waiting[:1]]
     return sorted(found, key=lambda each: each.sureness)
+
+
+def _question(service: Service, ticket: int, x: Tensor) -> Question:
+    _, answers = answers_to(service, x if service.learner.frozen_encoder is None else Features(x))
+    sureness = min(each.probabilities[0].probability if each.probabilities else 0.0 for each in answers)
+    return Question(ticket=ticket, sureness=sureness, samples=[Sample(**each) for each in _seen(x)], answers=answers)
 
 
 def nearest(service: Service, samples: Tensor) -> list[list[Neighbour]]:

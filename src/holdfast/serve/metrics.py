@@ -23,7 +23,7 @@ class Metrics:
 
         self.requests = Counter("rest_server_requests", "Requests", REQUEST, registry=registry)
         self.request_seconds = Histogram(
-            "rest_server_requests_duration_seconds", "Duration of requests", REQUEST, registry=registry
+            "rest_server_request_duration_seconds", "Duration of requests", REQUEST, registry=registry
         )
         self.in_progress = Gauge("rest_server_requests_in_progress", "Requests under way", registry=registry)
         self.answered = Counter("model_infer_request_success", "Requests that were answered", MODEL, registry=registry)

@@ -16,6 +16,7 @@ from holdfast.durable.repairs import roll_back
 from holdfast.errors import HoldfastError, LabelError
 from holdfast.nets import recipe
 from holdfast.serve.limits import Limits
+from holdfast.serve.pixels import Pixels
 from holdfast.serve.refusals import Refused
 
 Result = TypeVar("Result")
@@ -33,6 +34,7 @@ class Service:
 
     def __init__(self, folder: Path, opened: Callable[[], DurableLearner], limits: Limits, name: str) -> None:
         self.folder, self.limits, self.name = folder, limits, name
+        self.pixels = Pixels(limits)
         self._opened = opened
         self.learner = opened()
         self._has_folder = True  # not after a roll back whose learner could not be opened: it only answers then

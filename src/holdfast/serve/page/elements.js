@@ -53,6 +53,19 @@ export function look(sample, alt) {
 
 export const written = sample => el("p", {class: "numbers"}, values(sample));
 
+// Fills a list again and again. What stays in it is not touched, so that neither focus nor a click is lost.
+// `make` gives for a key its element and how to draw an entry in it.
+export function listed(list, make) {
+  let rows = new Map();
+  return entries => {
+    rows = new Map(entries.map(([key]) => [key, rows.get(key) ?? make(key)]));
+    for (const [key, entry] of entries) rows.get(key).draw(entry);
+    const wanted = [...rows.values()].map(row => row.li);
+    for (const li of [...list.children]) if (!wanted.includes(li)) li.remove();
+    wanted.forEach((li, place) => { if (list.children[place] !== li) list.insertBefore(li, list.children[place] ?? null); });
+  };
+}
+
 let hush;
 export function say(text) {
   $("said").textContent = text;

@@ -1,5 +1,5 @@
 import {$, number} from "./elements.js";
-import {follow, hasToken, keepToken, now, view} from "./service.js";
+import {follow, hasToken, keepToken, now, teaches, view} from "./service.js";
 import {drawRate, drawWatch} from "./watch.js";
 import {drawTeach, refreshQueue} from "./teach.js";
 import {drawUndo} from "./undo.js";
@@ -28,7 +28,7 @@ function take({state, progress}) {
   document.title = $("name").textContent = state.name === "holdfast" ? "Holdfast" : state.name;
   $("open-count").textContent = state.pending;
   $("open-count").setAttribute("aria-label", `, ${state.pending} waiting`);
-  $("open-count").hidden = !state.pending;
+  $("open-count").hidden = !state.pending || !teaches();
   if (state.step !== step) drawRate();
   if (first) show();
   else if (view() !== "undo" || state.step !== step || JSON.stringify(state.checkpoints) !== JSON.stringify(checkpoints)) draw();

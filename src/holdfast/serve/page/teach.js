@@ -1,6 +1,7 @@
-import {$, bar, el, look, percent, say, written} from "./elements.js";
+import {$, bar, el, listed, look, percent, say, written} from "./elements.js";
 import {attempt, json, now, teaches, view} from "./service.js";
 
+const LONGEST = 1600;  // side of a picture that is sent
 let questions = [], current = null;
 const originals = new Map();  // by ticket: the picture as it was given
 
@@ -9,6 +10,7 @@ const takesPictures = () => now.state.shape.length === 3 && [1, 3].includes(now.
 export function drawTeach() {
   $("give-picture").hidden = !takesPictures();
   $("give-values").hidden = takesPictures();
+  $("waiting").hidden = !teaches();
   $("values-shape").textContent = now.state.shape.length ? `(${now.state.shape.join(" × ")})` : "";
 }
 
@@ -21,14 +23,18 @@ export async function refreshQueue() {
   if (!current && questions.length) choose(questions[0]); else { drawQueue(); $("question").hidden = !current; }
 }
 
-function drawQueue() {
-  $("queue").replaceChildren(...questions.map(each => {
-    const [{label, probabilities: [best]}] = each.answers, more = each.samples.length - 1;
-    return el("li", {}, el("button", {type: "button", "aria-current": each.ticket === current?.ticket ? "true" : null, onclick: () => choose(each, true)},
-      look(each.samples[0], ""), el("span", {class: "name"}, label === null ? "Unknown" : `${label}?`, more ? el("span", {class: "muted"}, ` and ${more} more`) : ""),
-      el("span", {class: "muted"}, best ? percent(best.probability) : "")));
-  }));
-}
+const showQueue = listed($("queue"), ticket => {
+  const name = el("span", {class: "name"}), share = el("span", {class: "muted"}), sample = el("span", {class: "sample"});
+  const button = el("button", {type: "button", onclick: () => choose(questions.find(each => each.ticket === ticket), true)}, sample, name, share);
+  return {li: el("li", {}, button), draw: ({samples, answers: [{label, probabilities: [best]}]}) => {
+    if (ticket === current?.ticket) button.setAttribute("aria-current", "true"); else button.removeAttribute("aria-current");
+    if (!sample.firstChild) sample.append(look(samples[0], ""));
+    name.replaceChildren(label === null ? "Unknown" : `${label}?`, samples.length > 1 ? el("span", {class: "muted"}, ` and ${samples.length - 1} more`) : "");
+    share.textContent = best ? percent(best.probability) : "";
+  }};
+});
+
+const drawQueue = () => showQueue(questions.map(each => [each.ticket, each]));
 
 function choose(question, focus = false) {
   current = {...question, labels: []};
@@ -55,7 +61,7 @@ function drawQuestion(focus) {
   $("candidates").replaceChildren(...answer.probabilities.slice(0, 9).map(({label, probability}, index) => el("li", {},
     el("button", {type: "button", disabled: !teaches(), onclick: () => teach(label), "aria-label": `${label}, ${percent(probability)}`, "aria-keyshortcuts": index + 1},
       el("kbd", {"aria-hidden": "true"}, index + 1), el("span", {class: "name"}, label), bar(probability), el("span", {class: "value"}, percent(probability))))));
-  for (const part of $("other").elements) part.disabled = !teaches();
+  for (const part of [$("other"), $("keys")]) part.hidden = !teaches();
   if (focus) $("verdict").focus();
   if (teaches()) { fillKnown(); drawNeighbours(current, place); }
 }
@@ -106,10 +112,12 @@ function leave(told) {
 
 // A photograph may be larger than the service takes, and the learner scales it down anyway.
 async function modest(file) {
-  if (file.size < 4e6) return file;
-  const picture = await createImageBitmap(file), scale = Math.min(1, 1600 / Math.max(picture.width, picture.height));
-  const canvas = Object.assign(document.createElement("canvas"), {width: picture.width * scale, height: picture.height * scale});
+  const picture = await createImageBitmap(file).catch(() => null);  // the service says why
+  const scale = picture && LONGEST / Math.max(picture.width, picture.height);
+  if (!picture || scale >= 1) return file;
+  const canvas = Object.assign(document.createElement("canvas"), {width: Math.max(1, picture.width * scale), height: Math.max(1, picture.height * scale)});
   canvas.getContext("2d").drawImage(picture, 0, 0, canvas.width, canvas.height);
+  picture.close();
   return new Promise(done => canvas.toBlob(done, "image/jpeg", .92));
 }
 
@@ -127,19 +135,21 @@ async function ask(send, original) {
   return null;
 }
 
-const askAll = sends => attempt(async () => {
+// Each by itself: one that is refused does not keep the others from being asked.
+async function askAll(sends) {
   const tickets = [];
-  for (const [send, original] of sends) tickets.push(await ask(send, original));
-  if (!teaches() || !tickets.length) return;
-  questions = await json("v1/questions");
-  const mine = questions.find(each => each.ticket === tickets[0]);
+  for (const send of sends) tickets.push(await attempt(async () => ask(...await send())));
+  const first = tickets.find(ticket => ticket != null);
+  if (first === undefined) return;
+  questions = await attempt(() => json("v1/questions")) ?? questions;
+  const mine = questions.find(each => each.ticket === first);
   if (mine) choose(mine, true);
-});
-
-async function askFiles(files) {
-  const pictures = await attempt(() => Promise.all(files.map(modest)));
-  await askAll((pictures ?? []).map(picture => [{body: picture, headers: {"Content-Type": picture.type}}, picture]));
 }
+
+const askFiles = files => askAll(files.map(file => async () => {
+  const picture = await modest(file);
+  return [{body: picture, headers: {"Content-Type": picture.type.startsWith("image/") ? picture.type : "image/unknown"}}, picture];
+}));
 
 for (const id of ["file", "camera"]) $(id).addEventListener("change", ({target}) => {
   askFiles([...target.files]);
@@ -158,7 +168,7 @@ document.addEventListener("paste", event => {
 });
 
 function samplesIn(text) {
-  if (!text.startsWith("[")) return text.split("\n").map(line => line.trim().split(/[\s,;]+/).map(Number));
+  if (!text.startsWith("[")) return text.split("\n").map(line => line.split(/[\s,;]+/).filter(Boolean).map(Number)).filter(sample => sample.length);
   const found = JSON.parse(text);
   return Array.isArray(found[0]) && now.state.shape.length === 1 ? found : [found];
 }
@@ -167,7 +177,7 @@ $("give-values").addEventListener("submit", event => {
   event.preventDefault();
   let samples = [];
   try { samples = samplesIn($("values").value.trim()); } catch { /* said below */ }
-  if (samples.length && samples.flat(Infinity).every(Number.isFinite)) askAll(samples.map(sample => [{body: {arrays: [sample]}}]));
+  if (samples.length && samples.flat(Infinity).every(Number.isFinite)) askAll(samples.map(sample => () => [{body: {arrays: [sample]}}]));
   else say("These are not numbers: write one sample a line with commas between its values, or JSON.");
 });
 
@@ -182,8 +192,8 @@ $("other").addEventListener("submit", event => {
   });
 });
 
-addEventListener("keydown", ({key, target, ctrlKey, metaKey, altKey}) => {
-  if (ctrlKey || metaKey || altKey || target.closest?.("input:not([type=file]), textarea, dialog")) return;
+addEventListener("keydown", ({key, target, repeat, ctrlKey, metaKey, altKey}) => {
+  if (repeat || ctrlKey || metaKey || altKey || target.closest?.("input:not([type=file]), textarea, dialog")) return;
   if (view() !== "teach" || !current || !teaches()) return;
   const choice = current.answers[current.labels.length].probabilities[Number(key) - 1];
   if (/^[1-9]$/.test(key) && choice) teach(choice.label);

@@ -1,4 +1,4 @@
-import {$, ago, counted, el, number, say} from "./elements.js";
+import {$, ago, counted, el, listed, number, say} from "./elements.js";
 import {administers, attempt, json, now, teaches} from "./service.js";
 
 let known = [];
@@ -14,21 +14,37 @@ function away(step) {
   return since > 0 ? `${counted(since, "step")} back` : since < 0 ? `${counted(-since, "step")} ahead` : "the present state";
 }
 
+const showCheckpoints = listed($("checkpoints"), step => {
+  const note = el("p", {class: "note"});
+  const button = el("button", {type: "button", "aria-label": `Go back to step ${step}`, onclick: () => goBack(step)});
+  const li = el("li", {}, el("div", {class: "grow"}, el("p", {}, `Step ${number(step)}`), note), button);
+  return {li, draw: ({time}) => {
+    note.textContent = `${away(step)} · kept ${ago(time)}`;
+    button.textContent = step > now.state.step ? "Return" : "Go back";
+    button.disabled = !administers() || step === now.state.step;
+  }};
+});
+
 function drawCheckpoints() {
   const {checkpoints, step} = now.state;
   $("keep").disabled = !teaches() || checkpoints.some(each => each.step === step);
-  $("checkpoints").replaceChildren(...checkpoints.map(each => el("li", {},
-    el("div", {class: "grow"}, el("p", {}, `Step ${number(each.step)}`), el("p", {class: "note"}, `${away(each.step)} · kept ${ago(each.time)}`)),
-    el("button", {type: "button", disabled: !administers() || each.step === step, "aria-label": `Go back to step ${each.step}`, onclick: () => goBack(each.step)},
-      each.step > step ? "Return" : "Go back"))));
+  showCheckpoints(checkpoints.map(each => [each.step, each]));
 }
+
+const showForgettable = listed($("forgettable"), label => {
+  const note = el("p", {class: "note"});
+  const button = el("button", {type: "button", class: "danger quiet", "aria-label": `Forget ${label}`, onclick: () => forget(label)}, "Forget");
+  const li = el("li", {}, el("div", {class: "grow"}, el("p", {class: "name", title: label}, label), note), button);
+  return {li, draw: each => {
+    note.textContent = `${number(each.in_memory)} held`;
+    button.disabled = !administers();
+  }};
+});
 
 function drawForgettable() {
   const part = $("find-class").value.trim().toLowerCase();
   $("find").hidden = known.length <= 12;
-  $("forgettable").replaceChildren(...known.filter(each => String(each.label).toLowerCase().includes(part)).map(each => el("li", {},
-    el("div", {class: "grow"}, el("p", {class: "name", title: each.label}, each.label), el("p", {class: "note"}, `${number(each.in_memory)} held`)),
-    el("button", {type: "button", class: "danger quiet", disabled: !administers(), "aria-label": `Forget ${each.label}`, onclick: () => forget(each.label)}, "Forget"))));
+  showForgettable(known.filter(each => String(each.label).toLowerCase().includes(part)).map(each => [each.label, each]));
 }
 
 function isSure(title, text, yes) {
