@@ -16,6 +16,7 @@ from holdfast.errors import InputError, UnknownName
 from holdfast.memory import Memory
 from holdfast.methods.base import Method
 from holdfast.nets import HEADS, NETS, SMALL_NETS, recipe
+from holdfast.nets.named import is_pretrained
 
 MakeOptimizer = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
 
@@ -127,6 +128,8 @@ def _instead(given: object) -> str:
         return f": call it with the shape of a sample, as in {getattr(given, '__name__', '')}((3, 32, 32))"
     if isinstance(given, str) and given in NETS:
         return f": write holdfast.{given.replace('-', '_')}(shape of a sample)"
+    if isinstance(given, str) and is_pretrained(given):
+        return f": write holdfast.pretrained({given!r})"
     return ""
 
 
