@@ -126,11 +126,13 @@ def _instead(given: object) -> str:
         return ": the encoder comes first, then the method"
     if any(given is make for make in NETS.values()):
         return f": call it with the shape of a sample, as in {getattr(given, '__name__', '')}((3, 32, 32))"
-    if isinstance(given, str) and given in NETS:
+    return _instead_of_name(given) if isinstance(given, str) else ""
+
+
+def _instead_of_name(given: str) -> str:
+    if given in NETS:
         return f": write holdfast.{given.replace('-', '_')}(shape of a sample)"
-    if isinstance(given, str) and is_pretrained(given):
-        return f": write holdfast.pretrained({given!r})"
-    return ""
+    return f": write holdfast.pretrained({given!r})" if is_pretrained(given) else ""
 
 
 def _is_of_inference_mode(tensor: torch.Tensor) -> bool:

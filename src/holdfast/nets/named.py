@@ -98,9 +98,9 @@ def loaded(name: Name) -> tuple[nn.Module, Input]:
     try:
         library = import_module(package)
     except Exception as error:
-        why, missing = str(error).partition("\n")[0], error.name if isinstance(error, ModuleNotFoundError) else None
-        would_help = f"pip install {missing}" if missing else f"install the one that belongs to torch {torch.__version__}"
-        raise InputError(f"net {name}: {package} cannot be imported ({why}); {would_help}") from error
+        why, missing = str(error).partition("\n")[0], isinstance(error, ModuleNotFoundError) and error.name
+        right = f"pip install {missing}" if missing else f"install the one that belongs to torch {torch.__version__}"
+        raise InputError(f"net {name}: {package} cannot be imported ({why}); {right}") from error
     try:
         module, trained_with = (_from_timm if package == "timm" else _from_torchvision)(library, model, name)
     except InputError:
