@@ -243,7 +243,7 @@ for read in (holdfast.Learner.load, holdfast.open):
         print(error)
 """
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert said.count("pass it, encoder=holdfast.pretrained('nets.py:net')") == 2
+    assert said.count("pass it, encoder=holdfast.pretrained('nets.py:net'), or --net nets.py:net on") == 2
     assert not Path("executed").exists()
 
 
