@@ -43,6 +43,7 @@ class Kind:
     encoder: str
     net: str | None = None  # from scratch
     features: str | None = None
+    updates: int | None = None  # as many as a stream of one's own takes, where the dataset has a name
     standardise: bool = False
 
     def runs(self) -> Iterator[dict[str, Any]]:
@@ -54,7 +55,8 @@ class Kind:
             if "ncm" in methods:
                 yield how
             else:
-                yield how | {"updates": 1} | ({"standardise": True} if self.standardise else {})
+                updates = {"updates": self.updates} if self.updates else {}
+                yield how | updates | ({"standardise": True} if self.standardise else {})
 
     def accuracies(self) -> Iterator[str]:
         """Floors, then methods, as cells."""
@@ -76,7 +78,7 @@ def command(how: dict[str, Any]) -> str:
 
 KINDS = [
     Kind("photographs, 12 kinds of fruit", "folder:fruits:size=100", "lite0.py:encoder"),
-    Kind("CIFAR-10, 200 of each class", "cifar10:first=200", "lite0.py:encoder,size=96", net="small-cnn"),
+    Kind("CIFAR-10, 200 of each class", "cifar10:first=200", "lite0.py:encoder,size=96", net="small-cnn", updates=5),
     Kind("digits, 8×8", "arrays:digits.npz", "raw"),
     Kind("a table, wine", "arrays:wine.npz", "raw", standardise=True),
     Kind("texts, 77 intents, 20 of each", "arrays:words.npz:first=20", "raw", features="arrays:sentences.npz:first=20"),

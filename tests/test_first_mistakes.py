@@ -93,6 +93,8 @@ def test_a_named_method_and_a_size_as_text_are_taken() -> None:
         ("run --method ERACE", "did you mean 'er-ace'?"),
         ("run --method er,er-ace", "give each of them by itself"),
         ("run --seed 2", "unknown option --seed: did you mean --seeds?"),
+        ("run --seeds 1 2", "holdfast run does not take 2; holdfast run --help lists what it takes"),
+        ("runs list --json -", "holdfast runs list does not take -; holdfast runs list --help"),
         ("run --methods er", "did you mean --method?"),
         ("runs list --sorted acc", "did you mean --sort?"),
         ("runs list --zzz", "holdfast runs list --help lists all"),

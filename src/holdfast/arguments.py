@@ -59,7 +59,7 @@ def real(name: str, value: object, allowed: Range = ANY) -> float:
         raise InputError(f"{name} must be a number{allowed}, not {value!r}")
     number = int(value) if isinstance(value, numbers.Integral) else float(value)
     if number not in allowed or (isinstance(number, int) and abs(number) > FINITE):
-        said = f"{value!r}" if abs(number) < LARGEST else "one that large"
+        said = "one that large" if abs(number) >= LARGEST else f"{value!r}"
         raise InputError(f"{name} must be a finite number{allowed}, not {said}")
     return float(number) if abs(number) > LARGEST else number  # larger integers cannot be multiplied with a tensor
 

@@ -205,12 +205,26 @@ def check_fits(samples: Tensor, sample_template: Tensor | None) -> None:
         sample_template.shape[1:] != samples.shape[1:] or sample_template.dtype != samples.dtype
     ):
         shape, wanted = tuple(samples.shape[1:]), tuple(sample_template.shape[1:])
-        last = len(wanted) == 3 and shape == (*wanted[1:], wanted[0])
-        hint = "; x.transpose(0, 3, 1, 2) puts the channels first" if last else ""
         raise BatchError(
             f"x has samples of shape {shape} and type {samples.dtype}; "
-            f"this learner takes {wanted} and {sample_template.dtype}{hint}"
+            f"this learner takes {wanted} and {sample_template.dtype}{_would_fit(samples, sample_template)}"
         )
+
+
+def _would_fit(samples: Tensor, sample_template: Tensor) -> str:
+    """What would be right, if that is known."""
+    shape, wanted = tuple(samples.shape[1:]), tuple(sample_template.shape[1:])
+    if samples.shape == wanted:
+        return "; one sample alone is x[None]"
+    if not images.is_image_shape(wanted):
+        return ""
+    if shape == (*wanted[1:], wanted[0]):
+        return "; x.transpose(0, 3, 1, 2) puts the channels first"
+    if shape == wanted[1:] and wanted[0] == 1:
+        return "; x[:, None] gives grey images their channel"
+    if samples.dtype == sample_template.dtype == torch.uint8 and len(shape) in (2, 3) and shape != wanted:
+        return "; images in a list, list(x), are cropped and scaled to it"
+    return ""
 
 
 def magnitude(samples: Tensor) -> float:

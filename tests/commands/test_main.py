@@ -229,7 +229,10 @@ def test_runs_are_listed_shown_exported_and_removed(own: list[str], capsys: pyte
     assert main(["runs", "show", first[:6], *at]) == 0
     one = capsys.readouterr()
     assert json.loads(one.out)["id"] == first
-    assert "evaluations; holdfast runs export --evaluations has them" in one.err
+    assert "evaluations and what it answered: --json" in one.err
+    assert main(["runs", "show", first[:6], "--json", *at]) == 0
+    whole = capsys.readouterr()
+    assert json.loads(whole.out)["evaluations"] and not whole.err
     assert main(["runs", "export", "--json", "one.json", "--where", "seed=0", *at]) == 0
     (exported,) = json.loads(Path("one.json").read_text())
     Path("one.json").write_text(json.dumps([{**exported, "finished": "2001-02-03 04:05:06"}]))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from torch.utils.data import Dataset, TensorDataset
+from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 import holdfast
 from holdfast.errors import DataError, InputError
@@ -95,6 +95,7 @@ def test_what_is_no_dataset_is_said_in_one_line() -> None:
         ([1, 2], "pairs of a sample and its label, not a int"),
         ({"first": []}, "no split train among first"),
         ([({"a": 1}, "b")], "sample 0: x"),
+        (DataLoader(TensorDataset(torch.eye(4), torch.arange(4)), 2), r"give its dataset, loader.dataset"),
     ]
     for given, message in mistakes:
         with pytest.raises(InputError, match=message):

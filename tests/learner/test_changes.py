@@ -8,7 +8,7 @@ import pytest
 
 import holdfast
 from holdfast import ER, ERACE, Learner
-from holdfast.errors import InputError
+from holdfast.errors import CheckpointError, InputError
 
 RNG = np.random.default_rng(0)
 
@@ -66,6 +66,22 @@ def test_a_durable_learner_repeats_it(tmp_path: Path) -> None:
     assert holdfast.verify(tmp_path / "mine", deep=True).ok
     with holdfast.open(tmp_path / "mine", memory=5, lr=0.02) as again:
         assert again.state_hash() == there and again.method == ERACE(replay=3)
+
+
+def test_who_comes_back_with_what_was_before_is_told(tmp_path: Path) -> None:
+    with holdfast.open(tmp_path / "mine", holdfast.mlp((4,)), ERACE(), memory=20) as learner:
+        learner.change(lr=0.02, memory=5, method=ERACE(replay=3))
+    before: dict[str, Any] = {"lr": 0.1, "memory": 20, "method": ERACE()}
+    for name, value in before.items():
+        with pytest.raises(CheckpointError, match=rf"there, which holds until learner\.change\({name}=\.\.\.\)"):
+            holdfast.open(tmp_path / "mine", **{name: value})
+    with pytest.raises(CheckpointError, match=r"seed does not fit the learner in the folder: 1 here and 0 there$"):
+        holdfast.open(tmp_path / "mine", seed=1)
+    for _ in range(2):  # with the change in the log, and with a checkpoint after it
+        with holdfast.open(tmp_path / "mine", memory=5, lr=0.02, method="er-ace:replay=3") as again:
+            assert again.method == ERACE(replay=3)
+            again.checkpoint()
+    assert holdfast.verify(tmp_path / "mine", method=ERACE(replay=3), deep=True).ok
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,13 @@ def given(value: object) -> Any:
     return value
 
 
+def met(shape: tuple[int, int, int]) -> Learner:
+    """Has learned from such images."""
+    learner = Learner(small_cnn(shape), ERACE(), memory=10)
+    learner.observe(np.zeros((4, *shape), np.uint8), Y)
+    return learner
+
+
 @pytest.mark.parametrize(
     ("mistake", "right"),
     [
@@ -30,6 +37,11 @@ def given(value: object) -> Any:
         (lambda: Learner(mlp((8,)), given(ERACE)), "write ERACE()"),
         (lambda: Learner(given(mlp), ERACE()), "as in mlp((3, 32, 32))"),
         (lambda: Learner(given("small-cnn"), ERACE()), "holdfast.small_cnn("),
+        (lambda: Learner(given("timm:resnet18"), ERACE()), "write holdfast.pretrained('timm:resnet18')"),
+        (lambda: met((1, 28, 28)).observe(np.zeros((4, 28, 28), np.uint8), Y), "x[:, None]"),
+        (lambda: met((3, 32, 32)).predict(np.zeros((3, 32, 32), np.uint8)), "one sample alone is x[None]"),
+        (lambda: met((3, 32, 32)).predict(np.zeros((2, 3, 50, 40), np.uint8)), "list(x), are cropped and scaled"),
+        (lambda: Learner(mlp((8,)), lr=float("nan")), "lr must be a finite number above 0 and at most 1000, not nan"),
         (lambda: Learner(given(ERACE()), given(mlp((8,)))), "the encoder comes first"),
         (lambda: Learner(mlp((8,)), "er-acee"), "did you mean 'er-ace'"),
         (lambda: Learner(mlp((8,)), ER(), memory=Reservoir(nbytes=10)).observe(TABLE, Y), "which has 32 bytes"),

@@ -190,6 +190,21 @@ def test_a_package_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
         pretrained("timm:resnet18")
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("import a_part_of_it", "No module named 'a_part_of_it'.; pip install a_part_of_it"),
+        ("raise RuntimeError('operator nms does not exist')", "operator nms does not exist.; install the one that"),
+    ],
+)
+def test_a_package_that_is_there_and_cannot_be_imported(monkeypatch: pytest.MonkeyPatch, line: str, said: str) -> None:
+    Path("torchvision.py").write_text(line)
+    monkeypatch.syspath_prepend(".")
+    monkeypatch.delitem(sys.modules, "torchvision", raising=False)
+    with pytest.raises(InputError, match=said):
+        pretrained("torchvision:resnet18")
+
+
 @pytest.mark.parametrize("frozen", [True, False, "but-last"])
 def test_saved_by_name(frozen: bool | str) -> None:
     name = f"nets.py:net,frozen={str(frozen).lower()}"
@@ -228,7 +243,7 @@ for read in (holdfast.Learner.load, holdfast.open):
         print(error)
 """
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert said.count("pass it, encoder=holdfast.pretrained('nets.py:net')") == 2
+    assert said.count("pass it, encoder=holdfast.pretrained('nets.py:net'), or --net nets.py:net on") == 2
     assert not Path("executed").exists()
 
 

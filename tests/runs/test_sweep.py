@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pytest
 from holdfast.commands.main import main
 from holdfast.errors import InUse
 from holdfast.runs.backends import local
+from holdfast.runs.backends.inside import Inside
 from holdfast.runs.backends.local import Local
 from holdfast.runs.grid import grid
 from holdfast.runs.run import run
@@ -50,6 +52,15 @@ def test_the_same_run_written_in_two_ways_is_done_once(npz: str, tmp_path: Path,
     sweep = Sweep(grid(stream=npz, method=["er-ace", "er-ace:compete=batch"], seeds=1), store, tmp_path)
     sweep.run(Local(tmp_path, 2))
     assert len(store.rows()) == 1
+
+
+def test_the_same_data_under_another_name_is_shown_by_that_name(npz: str, tmp_path: Path, store: Store) -> None:
+    renamed = f"arrays:{shutil.copy(npz.removeprefix('arrays:'), tmp_path / 'renamed.npz')}"
+    before, now = (Sweep(grid(stream=name, method="ncm", seeds=1), store, tmp_path) for name in (npz, renamed))
+    before.run(Inside(before.sources, {}))
+    assert not now.to_do()
+    assert [each["stream"] for each in (*now.rows(), *now.records())] == [renamed] * 2
+    assert list(now.sources) == [renamed] == [setting.stream for setting in now.baselines()]
 
 
 BROKEN = """

@@ -47,7 +47,10 @@ EXPLAINED: dict[str, tuple[str, list[str]]] = {
         "Lists runs, one line for each.",
         ["holdfast runs list --where method=er-ace,seed=0", "holdfast runs list --sort=-acc --limit 10 --json"],
     ),
-    "runs show": ("Prints everything about a run as JSON, without its evaluations.", ["holdfast runs show 3fa"]),
+    "runs show": (
+        "Prints everything about a run as JSON; its evaluations and answers with --json.",
+        ["holdfast runs show 3fa"],
+    ),
     "runs export": (
         "Writes runs as a table for other programs, or as whole records for another store.",
         ["holdfast runs export --csv runs.csv", "holdfast runs export --json all.json.xz --where method=er"],

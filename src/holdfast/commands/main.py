@@ -82,6 +82,8 @@ class CommandParser(Parser):
             near = difflib.get_close_matches(option.partition("=")[0], known, n=1)
             hint = f": did you mean {near[0]}?" if near else f"; {self.prog} --help lists all"
             self.error(f"unknown option {option}{hint}")
+        if unknown:
+            self.error(f"{self.prog} does not take {' '.join(unknown)}; {self.prog} --help lists what it takes")
         return found, unknown
 
 

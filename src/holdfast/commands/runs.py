@@ -17,6 +17,8 @@ from holdfast.runs.store import Record, Store
 from holdfast.runs.where import KINDS
 from holdfast.storage import files
 
+LARGE = "evaluations", "confusion", "mistakes"  # of a record
+
 
 def describe(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True, parser_class=type(parser))
@@ -42,6 +44,7 @@ def describe(parser: argparse.ArgumentParser) -> None:
     for action in (shown, saved):
         one = "a run's id, or the beginning of it, or what only it has: method=er-ace,seed=0"
         action.add_argument("id", help=one)
+    shown.add_argument("--json", action="store_true", help="also its evaluations, and what it answered at the end")
     saved.add_argument("file", type=Path, metavar="FILE", help="- is stdout")
     removed.add_argument("ids", nargs="+", metavar="id", help="a run's id, or the beginning of it")
     exported.add_argument("--csv", type=Path, metavar="FILE", help="- is stdout, as for the others")
@@ -98,13 +101,13 @@ def _ordered(rows: list[Record], by: str | None, limit: int | None) -> list[Reco
 def show(options: argparse.Namespace) -> int:
     store = opened(options)
     record = store.record(_one(store, options.id))
-    evaluations, *_ = [record.pop(name, None) for name in ("evaluations", "confusion", "mistakes")]
+    evaluations, *_ = more = [record.get(name) for name in LARGE]
+    if not options.json:
+        record = {name: value for name, value in record.items() if name not in LARGE}
     json.dump(record, sys.stdout, indent=2)
     print(flush=True)
-    print(
-        f"{len(evaluations)} evaluations; holdfast runs export --evaluations has them, --json also answers",
-        file=sys.stderr,
-    )
+    if not options.json and any(more):
+        print(f"{len(evaluations or ())} evaluations and what it answered: --json", file=sys.stderr)
     return 0
 
 

@@ -1,5 +1,6 @@
 """Datasets of other libraries: Hugging Face's, torch's, and whatever else has samples and labels one by one."""
 
+import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -98,7 +99,8 @@ def from_dataset(
         notes = ("every sixth sample of a class is for testing: there is no test split",)
     if size is not None:
         notes = (*notes, f"images are cropped to squares and scaled to {size} × {size} pixels (option size)")
-    return replace(from_arrays(train_x, train_y, test_x, test_y, name), notes=notes)
+    made = from_arrays(train_x, train_y, test_x, test_y, name)
+    return replace(made, notes=(*notes, *made.notes))
 
 
 def is_dataset(value: object) -> bool:
@@ -160,6 +162,10 @@ def _pairs(data: Iterable[Any], x: str | None, y: str | None) -> Iterator[tuple[
             raise InputError(
                 f"a dataset gives mappings, or pairs of a sample and its label, not a {what}; "
                 "holdfast.from_arrays makes a dataset of arrays"
+            )
+        if math.prod(shape := getattr(label, "shape", ())) != 1:
+            raise InputError(
+                f"a label has shape {tuple(shape)}; where a DataLoader makes batches, give its dataset, loader.dataset"
             )
         plain = label.item() if hasattr(label, "item") else label
         yield sample, names[plain] if names and isinstance(plain, int) and 0 <= plain < len(names) else plain

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.lib.format import MAGIC_PREFIX, read_array_header_1_0, read_array_header_2_0, read_magic
 from numpy.typing import NDArray
 
-from holdfast.datasets.base import Dataset, from_arrays
+from holdfast.datasets.base import Dataset, from_arrays, is_table_of_whole_numbers
 from holdfast.errors import DataError
 
 SMALL, MOST_COMPRESSED = 2**30, 100  # whatever the file's size, and times the file's size
@@ -22,8 +22,11 @@ def npz(path: str | Path) -> Dataset:
     arrays = read(path)
     for part in ("train", "test"):
         x, y = arrays[f"{part}_x"], arrays[f"{part}_y"]
-        if x.ndim < 2 or not (x.dtype == np.uint8 or x.dtype.kind == "f"):
-            raise DataError(f"{path}: {part}_x is {described(x)}; it must hold uint8 or float, one sample per row")
+        if x.ndim < 2 or not (x.dtype == np.uint8 or x.dtype.kind == "f" or is_table_of_whole_numbers(x)):
+            more = "; images from 0 to 255 are x.astype(np.uint8)" if x.ndim > 2 and x.dtype.kind in "iu" else ""
+            raise DataError(
+                f"{path}: {part}_x is {described(x)}; it must hold uint8 or float, one sample per row{more}"
+            )
         if x.dtype.kind == "f" and not np.isfinite(x).all():
             raise DataError(f"{path}: {part}_x has values that are NaN or infinite")
         if y.ndim != 1:

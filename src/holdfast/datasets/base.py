@@ -8,6 +8,8 @@ from holdfast.errors import InputError
 from holdfast.seeds import generator
 
 VALIDATION_SEED = 0
+SMALLEST_SIDE = 8  # of what is taken for an image
+TURNED = "the channels of images came last and were put first"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -59,7 +61,8 @@ def from_arrays(
     """Makes a dataset of arrays of your own. Classes come in the order of their first training sample.
 
     Args:
-        train_x: the samples to train on; the first axis counts them.
+        train_x: the samples to train on; the first axis counts them. Of images whose channels come last these are put
+            first, and a note says so; tables of whole numbers become float.
         train_y: one label per sample.
         test_x: the samples to test on, of the same shape and type.
         test_y: one label per sample.
@@ -82,14 +85,31 @@ def from_arrays(
     index = {label: i for i, label in enumerate(dict.fromkeys(train_labels))}
     if unknown := [label for label in test_labels if label not in index]:
         raise InputError(f"test_y has the label {unknown[0]!r}, which train_y does not have")
+    train_x, test_x = np.asarray(train_x), np.asarray(test_x)
     return Dataset(
         name=name,
         classes=tuple(map(str, index)),
-        train_x=np.asarray(train_x),
+        train_x=_as_samples(train_x),
         train_y=np.array([index[label] for label in train_labels], np.int64),
-        test_x=np.asarray(test_x),
+        test_x=_as_samples(test_x),
         test_y=np.array([index[label] for label in test_labels], np.int64),
+        notes=(TURNED,) if _has_channels_last(train_x) else (),
     )
+
+
+def is_table_of_whole_numbers(x: NDArray[np.generic]) -> bool:
+    """Whether these are rows of such numbers, and no images."""
+    return x.ndim == 2 and x.dtype.kind in "iub" and x.dtype != np.uint8
+
+
+def _as_samples(x: NDArray[np.generic]) -> NDArray[np.generic]:
+    if is_table_of_whole_numbers(x):
+        return x.astype(np.float32)
+    return np.ascontiguousarray(x.transpose(0, 3, 1, 2)) if _has_channels_last(x) else x
+
+
+def _has_channels_last(x: NDArray[np.generic]) -> bool:
+    return x.ndim == 4 and x.shape[3] in (1, 3, 4) and min(x.shape[1:3]) >= SMALLEST_SIDE
 
 
 def _check_lengths(name: str, train_x: Sized, train_y: Sized, test_x: Sized, test_y: Sized) -> None:

@@ -17,6 +17,7 @@ from holdfast.durable.log import LARGEST_ENTRY
 from holdfast.durable.snapshot import LEARNER, Snapshot, take
 from holdfast.errors import CheckpointError, InputError, LabelError, OtherBits, WriteError
 from holdfast.learner import Learner, operations
+from holdfast.learner.adjustments import ADJUSTABLE
 from holdfast.learner.labels import encode
 from holdfast.learner.parts import (
     DEFAULT_METHOD,
@@ -28,7 +29,7 @@ from holdfast.learner.parts import (
     memory_of,
 )
 from holdfast.learner.progress import check_window, new_tally
-from holdfast.learner.state import restored, serialized
+from holdfast.learner.state import at_checkpoint, restored, serialized
 from holdfast.learner.transaction import Result, nothing
 from holdfast.memory import Memory
 from holdfast.memory.class_index import Journal
@@ -363,7 +364,8 @@ def _repeated(found: Snapshot, parts: dict[str, Any], settings: dict[str, Any]) 
     """The learner of a checkpoint and its log, and what is different where they were written."""
     entries = found.reading.sound(found.log_file)
     with checkpoint.distrust(found.folder / LEARNER):
-        learner = restored(DurableLearner, found.tensors, found.manifest, **parts)
+        method = at_checkpoint(parts["method"], found.manifest)
+        learner = restored(DurableLearner, found.tensors, found.manifest, **parts | {"method": method})
         moved = machine.differences(learner._conditions(), found.manifest.get("conditions", {}))
     if entries and moved:
         note = "what is repeated from it may differ in its last bits"
@@ -372,17 +374,19 @@ def _repeated(found: Snapshot, parts: dict[str, Any], settings: dict[str, Any]) 
         learner._written_at = learner.step
         for entry in entries:
             learner.repeat(operations.from_bytes(entry))
-    _check_fit(learner, settings)
+    given = {} if parts["method"] is None else {"method": parts["method"]}
+    _check_fit(learner, given | settings)
     return learner, moved
 
 
 def _check_fit(learner: Learner, settings: dict[str, Any]) -> None:
-    there = learner.settings
+    there = {"method": learner.method, **learner.settings}
     if (memory := settings.get("memory")) is not None:
         features = learner.frozen_encoder is not None
         settings["memory"] = memory_of(memory, learner.method, features=features).settings
     for name, value in settings.items():
         if value != there[name]:
+            until = f", which holds until learner.change({name}=...)" if name in ADJUSTABLE else ""
             raise CheckpointError(
-                f"{name} does not fit the learner in the folder: {value} here and {there[name]} there"
+                f"{name} does not fit the learner in the folder: {value} here and {there[name]} there{until}"
             )

@@ -30,7 +30,7 @@ from holdfast.errors import CheckpointError, HoldfastError, InputError
 from holdfast.learner import Learner, operations
 from holdfast.learner.parts import MakeOptimizer, check_parts
 from holdfast.learner.soundness import check_values
-from holdfast.learner.state import restored
+from holdfast.learner.state import at_checkpoint, restored
 from holdfast.memory.codecs import Codec, find
 from holdfast.methods import METHODS, Method
 from holdfast.storage import checkpoint
@@ -152,7 +152,8 @@ class _Check:
                         f"its {own} cannot be checked without yours, nor its log repeated: holdfast.verify takes it"
                     )
                 else:
-                    self._learner = restored(Learner, self._found.tensors, values, **self._parts)
+                    parts = self._parts | {"method": at_checkpoint(self._parts["method"], values)}
+                    self._learner = restored(Learner, self._found.tensors, values, **parts)
                     if blank := self._learner.memory.undecodable:
                         self._notes.append(f"{blank} samples in its memory cannot be decoded: they count as blank")
         except HoldfastError as error:

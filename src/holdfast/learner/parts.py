@@ -16,6 +16,7 @@ from holdfast.errors import InputError, UnknownName
 from holdfast.memory import Memory
 from holdfast.methods.base import Method
 from holdfast.nets import HEADS, NETS, SMALL_NETS, recipe
+from holdfast.nets.named import is_pretrained
 
 MakeOptimizer = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
 
@@ -125,9 +126,13 @@ def _instead(given: object) -> str:
         return ": the encoder comes first, then the method"
     if any(given is make for make in NETS.values()):
         return f": call it with the shape of a sample, as in {getattr(given, '__name__', '')}((3, 32, 32))"
-    if isinstance(given, str) and given in NETS:
+    return _instead_of_name(given) if isinstance(given, str) else ""
+
+
+def _instead_of_name(given: str) -> str:
+    if given in NETS:
         return f": write holdfast.{given.replace('-', '_')}(shape of a sample)"
-    return ""
+    return f": write holdfast.pretrained({given!r})" if is_pretrained(given) else ""
 
 
 def _is_of_inference_mode(tensor: torch.Tensor) -> bool:

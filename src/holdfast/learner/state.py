@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Hashable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -161,7 +162,8 @@ def unpack(learner: BaseLearner, tensors: Mapping[str, Tensor], values: Values, 
         if what == "options":
             here, there = (read(type(learner.method), options) for options in (here, there))
         if here != there:
-            raise CheckpointError(f"the {of} does not fit the checkpoint: {here} here and {there} there")
+            until = ", which holds until learner.change(method=...)" if what == "options" else ""
+            raise CheckpointError(f"the {of} does not fit the checkpoint: {here} here and {there} there{until}")
     if (learner.average is None) != ("average" not in values):
         raise CheckpointError("average does not fit the checkpoint: the answers of only one of the two are averaged")
     learner.labels.restore(labels)
@@ -292,6 +294,16 @@ def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def _dtype(name: str) -> torch.dtype:
     return torch.uint8 if name == "torch.uint8" else torch.float32
+
+
+def at_checkpoint(method: Method | None, values: Values) -> Method | None:
+    """With the options of the checkpoint, which a log may change."""
+    saved, kind = values["method"], cast(Any, type(method))
+    if method is None or kind.__name__ != saved["name"]:
+        return method
+    options = read(kind, saved["options"])
+    same = options.keys() == {each.name for each in fields(kind)}
+    return cast("Method", kind(**options)) if same else method
 
 
 def _built_in_method(saved: Mapping[str, Any]) -> Method:

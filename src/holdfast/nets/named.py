@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import nn
@@ -97,7 +98,9 @@ def loaded(name: Name) -> tuple[nn.Module, Input]:
     try:
         library = import_module(package)
     except Exception as error:
-        raise InputError(f"net {name}: {package} cannot be imported ({error}); pip install {package}") from error
+        why, missing = str(error).partition("\n")[0], isinstance(error, ModuleNotFoundError) and error.name
+        right = f"pip install {missing}" if missing else f"install the one that belongs to torch {torch.__version__}"
+        raise InputError(f"net {name}: {package} cannot be imported ({why}); {right}") from error
     try:
         module, trained_with = (_from_timm if package == "timm" else _from_torchvision)(library, model, name)
     except InputError:

@@ -166,8 +166,10 @@ def found(reference: dict[str, Any], given: nn.Module | None) -> PretrainedEncod
     name = reference["name"]
     if given is None:
         if name not in _MADE:
-            say = f"holdfast.pretrained({name!r})" if isinstance(name, str) else "holdfast.pretrained(...)"
-            raise CheckpointError(f"the encoder of this learner is not part of the file: pass it, encoder={say}")
+            say = f"{name!r}), or --net {name} on the command line" if isinstance(name, str) else "...)"
+            raise CheckpointError(
+                f"the encoder of this learner is not part of the file: pass it, encoder=holdfast.pretrained({say}"
+            )
         given = _MADE[name]()
     if not isinstance(given, PretrainedEncoder):
         raise CheckpointError("the encoder of this learner is a pretrained one: encoder=holdfast.pretrained(...)")

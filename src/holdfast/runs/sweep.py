@@ -88,11 +88,12 @@ class Sweep:
         return self._with(None)
 
     def rows(self) -> list[Record]:
-        """Records without their evaluations, of the runs that are done."""
-        return list(self._rows().values())
+        """Records without their evaluations, of the runs that are done. The same data may have been made under another
+        name; here it has that by which it was asked for."""
+        return [{**row, "stream": spec.stream} for spec, row in self._rows().items()]
 
     def records(self) -> list[Record]:
-        return [self.store.record(self.ids[spec]) for spec in self.done()]
+        return [{**self.store.record(self.ids[spec]), "stream": spec.stream} for spec in self.done()]
 
     def baselines(self) -> Mapping[Setting, Baselines]:
         """What the simplest answers are worth where these runs were done; computed when first asked for."""

@@ -37,7 +37,8 @@ def parse(text: str) -> StreamName:
     elif kind not in TASKS:
         raise _unknown(kind)
     if len(rest) > 1:
-        raise InputError(f"stream {text!r}: options go after one colon, as in {kind}:tasks=5,order=iid")
+        right = f"{text.removesuffix(':'.join(rest))}{','.join(rest)}"
+        raise InputError(f"stream {text!r}: options go after one colon, {right}, and a path has none in it")
     options = dict(_option(text, item) for item in rest[0].split(",")) if rest else {}
     if "size" in options and kind != "folder":
         raise InputError(f"stream {text!r}: size is an option of folder streams only")
