@@ -1,4 +1,4 @@
-"""What every method has to hold, as checks that anybody can run.
+"""What every method has to guarantee, as checks that anybody can run.
 
 On the command line `holdfast check NAME` or `holdfast check file.py:Class`, in pytest
 
@@ -8,7 +8,7 @@ On the command line `holdfast check NAME` or `holdfast check file.py:Class`, in 
     def test_my_method(check):
         check(MyMethod())
 
-A check raises AssertionError with a sentence that says what does not hold.
+A check that fails raises AssertionError with a sentence that says what is wrong.
 """
 
 from holdfast.checks.conformance import (

@@ -196,7 +196,7 @@ def labels_are_only_names(method: Method) -> None:
 
 @promise
 def callers_arrays_stay_theirs(method: Method) -> None:
-    """Arrays may be read-only or not contiguous, are not changed, and may be changed afterwards.
+    """Arrays may be read-only or not contiguous; they are not changed, and may be changed afterwards.
 
     Args:
         method: the method to check.
