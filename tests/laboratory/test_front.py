@@ -217,9 +217,17 @@ def test_mistakes_are_named_before_anything_is_done(wrong: dict[str, Any], said:
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.slow
 def test_files_may_be_text(tmp_path: Path) -> None:
     file = tmp_path / "runs.json"
-    done = {"stream": TINY, "net": "mlp", "seeds": 1, "eval": "rotating:10", "progress": False, "out": str(tmp_path)}
+    done: dict[str, Any] = {
+        "stream": TINY,
+        "net": "mlp",
+        "seeds": 1,
+        "eval": "rotating:10",
+        "progress": False,
+        "out": str(tmp_path),
+    }
     results = holdfast.run("er", **done, json=str(file))
     assert [record["id"] for record in json.loads(file.read_text())] == [results[0]["id"]]
 
