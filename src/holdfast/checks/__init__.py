@@ -21,12 +21,12 @@ from holdfast.checks.conformance import (
     images_and_vectors,
     labels_are_only_names,
     memory_keeps_its_budget,
+    non_finite_losses_change_nothing,
     one_class_only,
     one_sample_at_a_time,
     predicting_changes_nothing,
     same_seed_same_future,
     saved_is_same,
-    what_is_no_number_changes_nothing,
 )
 
 __all__ = [
@@ -40,12 +40,12 @@ __all__ = [
     "images_and_vectors",
     "labels_are_only_names",
     "memory_keeps_its_budget",
+    "non_finite_losses_change_nothing",
     "one_class_only",
     "one_sample_at_a_time",
     "predicting_changes_nothing",
     "same_seed_same_future",
     "saved_is_same",
-    "what_is_no_number_changes_nothing",
 ]
 
 ALL: tuple[Check, ...] = (
@@ -53,7 +53,7 @@ ALL: tuple[Check, ...] = (
     predicting_changes_nothing,
     bad_batches_change_nothing,
     failures_change_nothing,
-    what_is_no_number_changes_nothing,
+    non_finite_losses_change_nothing,
     labels_are_only_names,
     callers_arrays_stay_theirs,
     saved_is_same,
