@@ -5,7 +5,6 @@ import sys
 import time
 
 from rich.console import Console
-from rich.table import Table
 
 from reliability import (
     clocks,
@@ -136,20 +135,17 @@ def main() -> int:
         parser.error(f"there is no figure {', '.join(sorted(unknown))}; there are {', '.join(FIGURES)}")
 
     console = Console()
-    table = Table("figure", "what", box=None)
-    for column in ("tried", "lost", "seconds"):
-        table.add_column(column, justify="right")
     lost, skipped = [], []
+    print("figure    tried  lost  seconds  what must hold", flush=True)
     for name in options.figures or FIGURES:
         figure = FIGURES[name]
         start = time.perf_counter()
         with console.status(f"{name}: {figure.promise}"):
             outcome = figure.measure(options.effort)
         seconds = time.perf_counter() - start
-        table.add_row(name, figure.promise, str(outcome.tried), str(len(outcome.lost)), f"{seconds:.1f}")
+        print(f"{name:6} {outcome.tried:8} {len(outcome.lost):5} {seconds:8.1f}  {figure.promise}", flush=True)
         lost += [f"{name}: {line}" for line in outcome.lost]
         skipped += [f"{name}: skipped: {line}" for line in outcome.skipped]
-    console.print(table)
     for line in [*skipped, *lost]:
         print(line)
     return 1 if lost else 0
