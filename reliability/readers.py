@@ -203,15 +203,15 @@ class Meanwhile(EveryLine):
             self._done_or_waiting()
 
     def _done_or_waiting(self) -> None:
-        """Returns when the other thread is done, or was seen twice in a row at the same door."""
+        """Returns when the other thread is done, or was seen twice in a row waiting for the same lock."""
         before = None
         while wait([self._future], GLANCE).not_done:
-            door = door_of(sys._current_frames()[self._other])
-            if door and door == before:
+            lock = lock_awaited(sys._current_frames()[self._other])
+            if lock and lock == before:
                 return
-            before = door
+            before = lock
 
 
-def door_of(frame: FrameType) -> tuple[int, int] | None:
+def lock_awaited(frame: FrameType) -> tuple[int, int] | None:
     """Where a thread may be waiting for another."""
     return (id(frame), frame.f_lasti) if text_of(frame).startswith("with ") else None

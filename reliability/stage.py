@@ -1,4 +1,4 @@
-"""Where a scene is played from its beginning again and again, with another fault each time."""
+"""Where a scenario is repeated from its beginning again and again, with another fault each time."""
 
 import shutil
 from collections.abc import Callable, Iterator, Mapping

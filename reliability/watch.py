@@ -32,7 +32,7 @@ class Watch:
 
     def flaw(self, call: Callable[[], object]) -> str | None:
         """What is wrong with it: anything but that it works, or is refused with the right error."""
-        _forget_peak()
+        _reset_peak()
         modules, began, peak = set(sys.modules), time.monotonic(), _peak()
         _watching.append(self)
         try:
@@ -70,7 +70,7 @@ def _hook(event: str, args: tuple[Any, ...]) -> None:
 sys.addaudithook(_hook)  # it stays for good, and does nothing while nobody watches
 
 
-def _forget_peak() -> None:
+def _reset_peak() -> None:
     """From now on: what was needed before would hide what is needed next."""
     with suppress(OSError):  # elsewhere than on Linux it stays
         Path("/proc/self/clear_refs").write_text("5")

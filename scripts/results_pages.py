@@ -306,7 +306,7 @@ def first_page(folder: Path, records: Records) -> str:
     return _joined(
         [
             "# Results",
-            "What runs of ours say of the paper's tables, figures and claims.",
+            "What our runs say about the paper's tables, figures and claims.",
             "## How much of the paper has runs",
             str(lines[-1][1]).capitalize() + ".",
             coverage.markdown(lines),

@@ -39,4 +39,5 @@ def on_post_page(output: str, page: Page, **_: Any) -> str:
 
 def _with_equations(text: str) -> str:
     text = DISPLAYED.sub(lambda found: f'<div class="equation">{convert(found[1], display="block")}</div>', text)
-    return INLINE.sub(lambda found: convert(found[1]), text)
+    # in a span, because Markdown takes a line that begins with <math> for a paragraph of its own
+    return INLINE.sub(lambda found: f"<span>{convert(found[1])}</span>", text)

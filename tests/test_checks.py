@@ -1,4 +1,4 @@
-"""Every built-in method passes every check; a method that breaks a promise fails the check of that promise."""
+"""Every built-in method passes every check; a method that breaks what a check asks for fails that check."""
 
 import functools
 from collections.abc import Callable, Iterator
@@ -182,7 +182,7 @@ def a_learner_that_does_not_look_at_its_weights() -> Iterator[None]:
 
 @dataclass
 class Broken:
-    """A method that breaks a promise, or a learner that does, and what its check says."""
+    """A method that fails a check, or a learner that does, and what its check says."""
 
     method: Callable[[], Method]
     says: str
@@ -194,7 +194,7 @@ BROKEN: dict[checks.Check, Broken] = {
     checks.predicting_changes_nothing: Broken(LearnsFromQuestions, "predict changed the learner"),
     checks.bad_batches_change_nothing: Broken(ER, "NaN in x was accepted", a_learner_that_takes_anything),
     checks.failures_change_nothing: Broken(WritesWithoutJournal, "an exception .* left the learner changed"),
-    checks.what_is_no_number_changes_nothing: Broken(
+    checks.non_finite_losses_change_nothing: Broken(
         HidesInfinity, "a weight is not finite", a_learner_that_does_not_look_at_its_weights
     ),
     checks.labels_are_only_names: Broken(KnowsFourClasses, "ValueError: there are four classes"),

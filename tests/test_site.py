@@ -58,3 +58,10 @@ def test_equations_are_drawn_and_blocks_say_whether_they_are_run(site: Path, bro
     assert browser.run("[...document.querySelectorAll('math')].every(each => each.getBoundingClientRect().width > 0)")
     assert browser.run("document.querySelectorAll('math').length") >= 1
     assert "Not run by the tests" in browser.run("document.querySelector('.filename').textContent")
+
+
+def test_symbols_stand_within_their_sentences(site: Path, browser: Browser) -> None:
+    for page in sorted((site / "methods").glob("*.html")):
+        browser.open(page)
+        assert browser.run("[...document.querySelectorAll('math')].every(each => each.closest('.equation, p, li, td'))")
+        assert "$" not in browser.run("document.querySelector('article').textContent"), page

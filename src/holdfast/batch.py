@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Where the stream is. Only methods that declare `needs_task_ids` are told.
+    """The current task. Only methods that declare `needs_task_ids` are told.
 
     Classes are numbered by their first appearance, so those of task k are starts[k], ..., starts[k + 1] - 1. A task
     that comes back counts as another one: its classes are those of an earlier task by then.
 
     Args:
         id: what the stream calls the task.
-        starts: the first class of every task so far, the present one last.
-        teacher: the net as it was when the present task began, for methods that need it.
+        starts: the first class of every task so far, the current one last.
+        teacher: the net as it was when the current task began, for methods that need it.
     """
 
     id: int
@@ -58,7 +58,7 @@ class Batch:
         x: the samples; the first axis is the batch.
         y: the class index of each sample, in the order of the first appearance of classes.
         extra: what a method keeps beside samples, by name.
-        task: where the stream is, for methods that need to be told.
+        task: the task, for methods that need to be told.
     """
 
     x: Tensor

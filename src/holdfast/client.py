@@ -28,7 +28,7 @@ LONGEST_PAUSE = 5.0  # seconds between two tries
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Stands for the samples of one question until their labels are told. Its number alone will do as well."""
+    """Stands for the samples of one question until their labels are told. Its number will do as well."""
 
     number: int
     answers: list[Label | None]
@@ -36,18 +36,19 @@ class Question:
 
 
 class Client:
-    """Asks and teaches the learner of `holdfast serve`.
+    """Asks and teaches a learner served by `holdfast serve`.
 
     Samples are an array, or a list of pictures: paths or contents of PNG, JPEG or WebP files. Mistakes in what is sent
-    raise what the learner would raise, `InputError` or `NothingLearned`; whatever else goes wrong is a `ServiceError`.
+    raise what the learner would raise, `InputError` or `NothingLearned`; anything else that goes wrong is a
+    `ServiceError`.
 
     Args:
         address: where the service is.
-        token: one of the file that the service was started with.
+        token: one from the file that the service was started with.
         name: as its `--name`.
         timeout: how many seconds an answer may take.
-        retries: how often a request that gets no answer, or is told to come again later, is sent again. What it would
-            change is changed once all the same.
+        retries: how often a request that gets no answer, or is told to try again later, is sent again. What it changes
+            is still changed only once.
         verify: whether certificates are checked, or an `ssl.SSLContext` by which they are.
 
     Raises:
@@ -87,11 +88,11 @@ class Client:
             key: a name for the batch: given twice, it is learned once. Without one, it gets a name of its own.
 
         Returns:
-            How many batches have been learned by then.
+            How many batches have been learned so far.
 
         Raises:
             InputError: if what was sent is wrong.
-            ServiceError: if the service cannot be reached or is unable.
+            ServiceError: if the service cannot be reached or cannot do it.
         """
         return self._learned("/v1/learn", key, **_tensor(x, labels=_plain(y)))
 
@@ -107,7 +108,7 @@ class Client:
         Raises:
             NothingLearned: if no class has been seen yet.
             InputError: if what was sent is wrong.
-            ServiceError: if the service cannot be reached or is unable.
+            ServiceError: if the service cannot be reached or cannot do it.
         """
         classes, found = self._answers(x)
         return [classes[best] for best in found["probability"].argmax(1).tolist()]
@@ -124,7 +125,7 @@ class Client:
         Raises:
             NothingLearned: if no class has been seen yet.
             InputError: if what was sent is wrong.
-            ServiceError: if the service cannot be reached or is unable.
+            ServiceError: if the service cannot be reached or cannot do it.
         """
         return self._answers(x)[1]["probability"]
 
@@ -140,7 +141,7 @@ class Client:
         Raises:
             NothingLearned: if no class has been seen yet.
             InputError: if what was sent is wrong.
-            ServiceError: if the service cannot be reached or is unable.
+            ServiceError: if the service cannot be reached or cannot do it.
         """
         _, found = self._answers(x)
         if "similarity" not in found:
@@ -154,11 +155,11 @@ class Client:
             x: samples: an array, or a list of pictures.
 
         Returns:
-            A question with a `number`, for `tell`, the `answers`, and the `step` that they are of.
+            A question with a `number`, for `tell`, the `answers`, and the `step` at which they were computed.
 
         Raises:
             InputError: if what was sent is wrong.
-            ServiceError: if the service cannot be reached or is unable.
+            ServiceError: if the service cannot be reached or cannot do it.
         """
         asked = self._json("POST", "/v1/ask", **_tensor(x))
         return Question(asked["ticket"], [answer["label"] for answer in asked["answers"]], asked["step"])
@@ -172,12 +173,12 @@ class Client:
             key: as for `observe`.
 
         Returns:
-            How many batches have been learned by then.
+            How many batches have been learned so far.
 
         Raises:
             TicketError: if the question is not open.
             InputError: if what was sent is wrong.
-            ServiceError: if the service cannot be reached or is unable.
+            ServiceError: if the service cannot be reached or cannot do it.
         """
         number = ticket.number if isinstance(ticket, Question) else ticket
         return self._learned("/v1/tell", key, json={"ticket": number, "labels": _plain(y)})
@@ -193,7 +194,7 @@ class Client:
 
         Raises:
             InputError: if what was sent is wrong.
-            ServiceError: if the service cannot be reached or is unable.
+            ServiceError: if the service cannot be reached or cannot do it.
         """
         (plain,) = _plain([label])
         forgotten: int = self._json("POST", "/v1/forget", json={"label": plain})["samples"]
@@ -210,7 +211,7 @@ class Client:
 
         Raises:
             InputError: if what was sent is wrong.
-            ServiceError: if the service cannot be reached or is unable.
+            ServiceError: if the service cannot be reached or cannot do it.
         """
         forgotten: int = self._json("POST", "/v1/forget-samples", **_tensor(x))["samples"]
         return forgotten
@@ -234,7 +235,7 @@ class Client:
 
     @property
     def progress(self) -> dict[str, Any]:
-        """How well labelled samples were answered before they were learned."""
+        """How well labelled samples were predicted before they were learned."""
         found: dict[str, Any] = self._json("GET", "/v1/progress")
         return found
 
@@ -245,7 +246,7 @@ class Client:
             One entry for each class that is held, the largest first.
 
         Raises:
-            ServiceError: if the service cannot be reached or is unable.
+            ServiceError: if the service cannot be reached or cannot do it.
         """
         found: list[dict[str, Any]] = self._json("GET", "/v1/memory")
         return found
@@ -257,7 +258,7 @@ class Client:
             path: of a PNG file, which gets a row for each class.
 
         Raises:
-            ServiceError: if the service cannot be reached or is unable.
+            ServiceError: if the service cannot be reached or cannot do it.
         """
         Path(path).write_bytes(self._sent("GET", "/v1/memory/gallery").content)
 
@@ -268,7 +269,7 @@ class Client:
             path: the file.
 
         Raises:
-            ServiceError: if the service cannot be reached or is unable.
+            ServiceError: if the service cannot be reached or cannot do it.
         """
         Path(path).write_bytes(self._sent("GET", "/v1/checkpoint").content)
 
@@ -279,7 +280,7 @@ class Client:
             Its step.
 
         Raises:
-            ServiceError: if the service cannot be reached or is unable.
+            ServiceError: if the service cannot be reached or cannot do it.
         """
         step: int = self._json("POST", "/v1/checkpoints")["step"]
         return step
@@ -291,12 +292,12 @@ class Client:
             Their steps, the latest first.
 
         Raises:
-            ServiceError: if the service cannot be reached or is unable.
+            ServiceError: if the service cannot be reached or cannot do it.
         """
         return [each["step"] for each in self._json("GET", "/v1/checkpoints")]
 
     def roll_back(self, step: int) -> int:
-        """Takes the learner back to a checkpoint that is kept. All that was learned since is undone.
+        """Takes the learner back to a kept checkpoint. Everything learned since is undone.
 
         Args:
             step: one of those that `kept` lists.
@@ -306,7 +307,7 @@ class Client:
 
         Raises:
             InputError: if what was sent is wrong.
-            ServiceError: if the service cannot be reached or is unable.
+            ServiceError: if the service cannot be reached or cannot do it.
         """
         now: int = self._json("POST", "/v1/roll-back", json={"step": step})["step"]
         return now

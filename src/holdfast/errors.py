@@ -43,7 +43,7 @@ class KeyReused(InputError):
 
 
 class LabelError(InputError):
-    """A label that was given to the learner cannot be one, or does not fit the others."""
+    """A label is not valid, or does not fit the others."""
 
 
 class TicketError(InputError):
@@ -112,4 +112,4 @@ class CheckpointError(HoldfastError):
 
 
 class OtherBits(UserWarning):
-    """A warning: what continues here was begun elsewhere, so its last bits are those of neither place."""
+    """A warning: what continues here was begun elsewhere, so its last bits match neither machine."""

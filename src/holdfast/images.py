@@ -50,11 +50,13 @@ def is_image_shape(shape: Sequence[int] | None) -> bool:
 def of_array(pixels: NDArray[Any]) -> Image.Image:
     """Of uint8 with channels first or last, or of grey; an InputError if it is neither."""
     if pixels.dtype != np.uint8 or pixels.ndim not in (2, 3):
-        raise InputError(f"an array of {pixels.dtype} and shape {pixels.shape} is no image of uint8")
+        raise InputError(f"an array of {pixels.dtype} and shape {pixels.shape} is not a uint8 image")
     if pixels.ndim == 3 and pixels.shape[0] in CHANNELS and pixels.shape[2] not in CHANNELS:
         pixels = pixels.transpose(1, 2, 0)
     elif pixels.ndim == 3 and pixels.shape[2] not in CHANNELS:
-        raise InputError(f"an array of shape {pixels.shape} is no image: it has 1, 3 or 4 channels, first or last")
+        raise InputError(
+            f"an array of shape {pixels.shape} is not an image, which has 1, 3 or 4 channels, first or last"
+        )
     if pixels.ndim == 3 and pixels.shape[2] == 1:
         pixels = pixels[:, :, 0]
     return Image.fromarray(np.ascontiguousarray(pixels))

@@ -141,7 +141,7 @@ def triplet(anchors: Tensor, positives: Tensor, negatives: Tensor, margin: float
 
 
 def binary_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
-    """A yes-or-no loss for each class, summed over classes.
+    """A binary loss for each class, summed over classes.
 
     -mean over x of Σ_c t_c log σ(l_c) + (1 - t_c) log(1 - σ(l_c)).
 

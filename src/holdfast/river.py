@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 class OnlineClassifier(base.MiniBatchClassifier):
     """Learns from a stream in which new classes and new features may appear at any time.
 
-    Samples gather until they make a mini-batch, which is one step of the learner; `learn_many` is `learn_one` for
-    each row. Until the first step the answer is the share of each label among the samples that wait.
+    Samples are collected until they make a mini-batch, which is one step of the learner; `learn_many` is `learn_one`
+    for each row. Until the first step the answer is the share of each label among the waiting samples.
 
-    Features go by name and are numbers, best of similar scale (`preprocessing.StandardScaler`). One that is missing,
-    None or NaN counts 0. One that appears later gets a place of its own at the next step, and is ignored until then;
-    the answers for samples without it stay as they are.
+    Features go by name and are numbers, ideally of similar scale (`preprocessing.StandardScaler`). One that is missing,
+    None or NaN counts as 0. One that appears later gets an input of its own at the next step, and is ignored until
+    then; the answers for samples without it stay as they are.
 
     Args:
         method: a name with options as on the command line, "er-ace:head=linear", or a Method
@@ -41,9 +41,9 @@ class OnlineClassifier(base.MiniBatchClassifier):
         batch: how many samples make a step
         width: of the hidden layers
         clip_samples: values beyond it, on either side, are set to it; if None, a sample with a value a hundred times
-            as large as all before it is refused; math.inf takes everything as it comes
-        progress: above 0, every sample is answered before it is learned, and `learner.progress` says how well, over all
-            and over the last so many
+            as large as all before it is refused; math.inf accepts everything
+        progress: above 0, every sample is predicted before it is learned, and `learner.progress` says how well, over
+            all and over that many last ones
         seed: decides all randomness
 
     Examples:

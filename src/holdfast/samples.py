@@ -111,7 +111,7 @@ def _as_array(x: object, shape: Sequence[int] | None) -> NDArray[Any]:
         except BatchError:
             raise
         except (ValueError, TypeError) as error:
-            raise BatchError(f"x has a sample that is no array: {error}") from None
+            raise BatchError(f"x has a sample that is not an array: {error}") from None
         shapes = {each.shape for each in samples}
         wanted = tuple(shape) if shape is not None and images.is_image_shape(shape) else None
         if wanted is not None and shapes != {wanted} and all(each.dtype == np.uint8 for each in samples):
@@ -169,7 +169,7 @@ def _of_images(given: Sequence[Any], shape: Sequence[int] | None) -> NDArray[np.
     """Images of Pillow, files and arrays of any size, of the shape that is wanted."""
     if shape is not None and not images.is_image_shape(shape):
         if isinstance(given[0], str):
-            raise BatchError(f"x has texts or names of files; this learner takes samples of shape {tuple(shape)}")
+            raise BatchError(f"x has text or file names; this learner takes samples of shape {tuple(shape)}")
         raise BatchError(f"x has images; this learner takes samples of shape {tuple(shape)}")
     found = []
     for each in given:

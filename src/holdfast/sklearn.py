@@ -32,7 +32,7 @@ Array = NDArray[Any]
 class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Learns from a stream in which new classes may appear at any time: no call needs to know them all.
 
-    Samples are vectors, best of similar scale (`StandardScaler`), or images of shape (channels, height, width);
+    Samples are vectors, ideally of similar scale (`StandardScaler`), or images of shape (channels, height, width);
     images of type uint8 are scaled to [-1, 1], everything else is taken as it is. Each mini-batch is one step of
     the learner, which is `learner_` and can be saved and used on its own. `classes_` is sorted; a class that was
     announced but has not been seen has probability 0.
@@ -43,13 +43,13 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         lr: the learning rate
         epochs: how many shuffled passes `fit` makes; `partial_fit` makes one, in order
         batch: how many samples make a step
-        encoder: "mlp", "small-cnn", "slim-resnet18", a module of your own (which is copied); None suits the samples
+        encoder: "mlp", "small-cnn", "slim-resnet18", a module of your own (which is copied); None: by the samples
         width: of the built-in encoder's layers, None for its own default
         shape: of one sample, (channels, height, width), when the rows of X are flat
         clip_samples: values beyond it, on either side, are set to it; if None, a sample with a value a hundred times
-            as large as all before it is refused; math.inf takes everything as it comes
-        progress: above 0, every sample is answered before it is learned, and `learner_.progress` says how well, over
-            all and over the last so many
+            as large as all before it is refused; math.inf accepts everything
+        progress: above 0, every sample is predicted before it is learned, and `learner_.progress` says how well, over
+            all and over that many last ones
         random_state: decides all randomness; a number gives the same bits every time
 
     Examples:
@@ -117,12 +117,12 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
-        """Goes on learning, one pass in order. With an exception, everything stays as it was.
+        """Continues learning, in one pass in order. With an exception, everything stays as it was.
 
         Args:
             X: samples.
             y: one label per sample.
-            classes: all labels there will ever be, if they are known; any other is an error from then on.
+            classes: all labels there will ever be, if known; any other label is then an error.
 
         Returns:
             The classifier.

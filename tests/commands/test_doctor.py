@@ -55,7 +55,7 @@ def test_what_crashes_when_it_is_imported_is_found(
     assert "cannot be imported: it ended with Illegal instruction" in out and "does not work: plots" in out
 
 
-def test_a_remembered_precision_that_no_longer_holds_is_worth_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cached_precision_that_no_longer_holds_is_worth_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         doctor, "suitable", lambda *_, anew: Precision("float32" if anew else "bf16", "bf16 does not work here")
     )

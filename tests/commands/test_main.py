@@ -136,7 +136,7 @@ def test_a_dash_is_stdout_and_nothing_else_is_written_there(
         (["--net", "slim-resnet18"], "32×32"),
         (["--augment"], "images"),
         (["--json", "nowhere/all.json"], "--json"),
-        (["--snapshot-every", "0"], "above 0 seconds"),
+        (["--snapshot-every", "0"], "above 0, not 0"),
         (["--log", "tensorbord"], "did you mean 'tensorboard'"),
         (["--address", "auto"], "for --backend ray"),
         (["--backend", "ray", "--address", "127.0.0.1:9"], "no Ray cluster answers there"),
@@ -373,7 +373,7 @@ def test_a_full_stdout_is_one_line(tmp_path: Path) -> None:
         (["run", "--out", ""], "--out"),
         (["run", "--lr", "inf"], "--lr must be a finite number above 0 and at most 1000"),
         (["run", "--lr", "5000"], "--lr must be a finite number above 0 and at most 1000"),
-        (["run", "--snapshot-every", "nan"], "--snapshot-every must be above 0"),
+        (["run", "--snapshot-every", "nan"], "--snapshot-every must be a finite number above 0"),
     ],
 )
 def test_numbers_and_names_that_cannot_be(

@@ -91,7 +91,7 @@ def test_a_dataset_of_torch_is_a_stream_and_feeds_a_learner() -> None:
 
 def test_what_is_no_dataset_is_said_in_one_line() -> None:
     mistakes: list[tuple[Any, str]] = [
-        (Photos(), r"samples differ in shape, \(3, 16, 20\) and .*; images get one by size=224"),
+        (Photos(), r"samples differ in shape, \(3, 16, 20\) and .*; for images, give size=224"),
         ([1, 2], "pairs of a sample and its label, not a int"),
         ({"first": []}, "no split train among first"),
         ([({"a": 1}, "b")], "sample 0: x"),

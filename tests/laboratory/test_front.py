@@ -195,7 +195,19 @@ def test_a_sweep_takes_mappings_and_files(tmp_path: Path) -> None:
         ({"method": holdfast.ER}, r"ER\(\), not its class"),
         ({"method": holdfast.ER(), "seeds": 0}, "seeds"),
         ({"net": nn.Linear(2, 2)}, "function that makes an encoder"),
+        (
+            {"net": lambda shape: nn.Flatten()},
+            "not <lambda>, which takes something else",
+        ),
+        ({"net": lambda shape, seed: 3}, "must return an nn.Module, not int"),
         ({"jobs": 0}, "jobs"),
+        ({"jobs": "2"}, "jobs must be a whole number of 1 or more, not '2'"),
+        ({"snapshot_every": "often"}, "snapshot-every must be a number above 0"),
+        ({"backend": "dask"}, "unknown backend 'dask'"),
+        ({"log": "tensorbord"}, "unknown --log 'tensorbord'"),
+        ({"log": 3}, "log must be a list of names"),
+        ({"fresh": "no"}, "fresh must be True or False"),
+        ({"data": 3}, "data must be a path"),
         ({"seed": [1], "method": []}, "has no value"),
     ],
 )
@@ -203,6 +215,21 @@ def test_mistakes_are_named_before_anything_is_done(wrong: dict[str, Any], said:
     with pytest.raises(InputError, match=said):
         holdfast.run(**{"stream": TINY, "out": tmp_path / "runs", "progress": False, **wrong})
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.slow
+def test_files_may_be_text(tmp_path: Path) -> None:
+    file = tmp_path / "runs.json"
+    done: dict[str, Any] = {
+        "stream": TINY,
+        "net": "mlp",
+        "seeds": 1,
+        "eval": "rotating:10",
+        "progress": False,
+        "out": str(tmp_path),
+    }
+    results = holdfast.run("er", **done, json=str(file))
+    assert [record["id"] for record in json.loads(file.read_text())] == [results[0]["id"]]
 
 
 @pytest.mark.slow

@@ -59,7 +59,7 @@ def test_mistakes_are_found_before_anything_runs(found: holdfast.PaperResults, t
         (["T7"], {"seeds": 0}, "1 or more"),
         (["T7"], {"picks": "ours"}, "unknown set of picks"),
         (["T7"], {"colour": "red"}, "unknown argument"),
-        (["T7"], {"only": "method=none"}, "nothing of T7"),
+        (["T7"], {"only": "method=none"}, "no run of T7"),
         (["T7"], {"render": True}, "no runs"),
     ):
         with pytest.raises(holdfast.InputError, match=match):

@@ -1,11 +1,10 @@
 """All that is told of samples at once is of one step."""
 
-import threading
-
 import numpy as np
 
 from holdfast import ERACE, SCR, Learner, mlp
 from holdfast.learner.answers import answers
+from tests.threads import repeating
 
 X = np.random.default_rng(0).standard_normal((8, 3)).astype(np.float32)
 
@@ -28,17 +27,8 @@ def test_the_step_is_that_of_the_answer() -> None:
     learner.observe(X, list("abababab"))
     after = {1: learner.predict_proba(X)}
     found = []
-    done = threading.Event()
-
-    def ask() -> None:
-        while not done.is_set():
-            found.append(answers(learner, X))
-
-    thread = threading.Thread(target=ask)
-    thread.start()
-    for step in range(2, 60):
-        learner.observe(X, list("abababab"))
-        after[step] = learner.predict_proba(X)
-    done.set()
-    thread.join()
-    assert all(np.array_equal(each.probabilities, after[each.step]) for each in found)
+    with repeating(lambda: found.append(answers(learner, X))):
+        for step in range(2, 60):
+            learner.observe(X, list("abababab"))
+            after[step] = learner.predict_proba(X)
+    assert found and all(np.array_equal(each.probabilities, after[each.step]) for each in found)

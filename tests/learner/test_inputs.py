@@ -145,7 +145,7 @@ def test_wrong_images_are_said_in_one_line(tmp_path: Path) -> None:
         learner.predict(np.zeros((2, 16, 16, 3), np.uint8))
     with pytest.raises(BatchError, match=r"x has images; this learner takes samples of shape \(3,\)"):
         holdfast.Learner(holdfast.mlp((3,)), "er", memory=10).observe([colours(8, 8), photo(8, 8)], ["a", "b"])
-    with pytest.raises(BatchError, match="x has texts or names of files; this learner takes"):
+    with pytest.raises(BatchError, match="x has text or file names; this learner takes"):
         holdfast.Learner(holdfast.mlp((3,)), "er", memory=10).observe(["a text", "another"], ["a", "b"])
     with pytest.raises(BatchError, match=r"3 samples but y has 1 labels; one sample alone is x\[None\]"):
         holdfast.Learner(holdfast.small_cnn((3, 16, 16)), "er", memory=10).observe(
@@ -166,7 +166,7 @@ def test_wrong_images_are_said_in_one_line(tmp_path: Path) -> None:
         (Path().glob("*.jpg"), r"list\(x\) makes one$"),
         ({"a": 1}, "not dict$"),
         ([], "must be"),
-        ([[[1, 2], [3]], [4]], "no array"),
+        ([[[1, 2], [3]], [4]], "not an array"),
     ],
 )
 def test_what_cannot_be_samples_is_said_in_one_line(x: Any, message: str) -> None:

@@ -72,7 +72,7 @@ def test_it_changes_nothing_that_is_learned_and_is_off_unless_asked_for() -> Non
     assert plain.progress is None and watched.state_hash() != plain.state_hash()
 
 
-def test_averaged_and_remembered_answers_are_those_that_predict_gives() -> None:
+def test_averaged_and_kept_answers_are_those_that_predict_gives() -> None:
     for settings in ({"average": 0.9}, {"method": ICaRL()}):
         watched, hits = learner(progress=10, **settings), 0
         for step in range(8):

@@ -117,7 +117,7 @@ def test_a_trial_leaves_nothing_behind(
             os.waitpid(child, os.WNOHANG)
 
 
-def test_it_is_found_once_and_remembered(x: Tensor, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_found_once_and_cached(x: Tensor, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     times: list[int] = []
 
     def found(*_: Any) -> Precision:
@@ -191,5 +191,5 @@ def test_a_memory_of_an_outcome_that_is_damaged_is_made_anew(content: bytes, cac
     file = precision.folder() / "key.json"
     file.parent.mkdir()
     file.write_bytes(content)
-    assert precision._remembered("key", lambda: known) == known
+    assert precision._cached("key", lambda: known) == known
     assert json.loads(file.read_bytes()) == {"name": "bf16", "why": "found"}

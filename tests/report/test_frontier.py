@@ -6,6 +6,7 @@ import pytest
 
 from holdfast.commands.main import main
 from holdfast.report.frontier import front, picture, points
+from holdfast.runs.spec import SETTING
 from holdfast.runs.store import Record, Store
 from tests.test_report import record
 
@@ -29,6 +30,12 @@ def test_seeds_are_averaged_and_settings_are_points_of_their_own() -> None:
     assert set(found) == {"er", "er-ace", "er-ace, codec webp:75", "gdumb", "icarl", "iid"}
     assert found["er"].accuracy == pytest.approx(31.0)
     assert found["er"].error == pytest.approx(1 / 3**0.5)
+
+
+@pytest.mark.parametrize("name", sorted({*SETTING} - {"stream", "eval_every", "eval_mode"}))
+def test_runs_that_differ_in_what_they_learn_are_points_of_their_own(name: str) -> None:
+    other = {"memory": 7, "lr": 0.03}.get(name, "something else")
+    assert len(points([costing("er", 0, 0.3, 5, 16e12), costing("er", 0, 0.4, 5, 16e12, **{name: other})])) == 2
 
 
 def test_the_front_has_what_nothing_beats_and_no_shuffled_stream() -> None:

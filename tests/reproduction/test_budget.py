@@ -175,7 +175,7 @@ def test_runs_whose_dataset_is_not_here_are_left_out(tmp_path: Path, capsys: pyt
         (["--plan", "nan"], "a number of hours above 0, not nan"),
         (["T1", "--plan", "1", "--render"], "leave out --render and --fresh"),
         (["T10", "--plan", "1"], "did you mean 'T1'?"),
-        (["T7", "--plan", "1", "--only", "method=scr"], "nothing of T7 is like that"),
+        (["T7", "--plan", "1", "--only", "method=scr"], "no run of T7 is like that"),
         (["T7", "--plan", "1", "--seeds", "0"], "1 or more"),
         (["T7", "--quick", "--plan", "1e-9"], "the shortest missing run takes"),
     ],

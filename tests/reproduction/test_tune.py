@@ -353,7 +353,7 @@ def test_by_default_all_methods_of_the_paper_are_tuned() -> None:
         (["tune", "--seeds", "0"], "seeds must be a whole number of 1 or more, not 0"),
         (["tune", "--seeds", "100000"], "runs; one command does 100,000 at most"),
         (["tune", "--memory", "-1"], "--memory must be a whole number of 0 or more"),
-        (["tune", "--quick", "--memory", "7"], "--memory 7: there are miniatures with 0, 5, 20, 50, 100 samples"),
+        (["tune", "--quick", "--memory", "7"], "--memory 7: there are only miniatures with 0, 5, 20, 50, 100 samples"),
         (["tune", "--memory", "x"], "--memory"),
         (["tune", "--data", "nowhere"], "holdfast data get cifar10"),
         (["paper", "T1", "--tuned"], "there is no out/tuned.json yet; holdfast tune --out out writes it"),

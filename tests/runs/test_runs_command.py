@@ -15,7 +15,7 @@ from holdfast.runs.store import Store
 NO_RECORDS: list[tuple[object, str]] = [
     (5, "holds no records of runs; holdfast runs export --json makes such files"),
     ({}, "holds no records of runs; holdfast runs export --json makes such files"),
-    ([5], "of number 1, there is no id"),
+    ([5], "in number 1, there is no id"),
     ({"id": "0123"}, "the id is '0123', not 16 hexadecimal digits"),
     ({"id": "0123456789abcde\0"}, "not 16 hexadecimal digits"),
     ({"id": "../../etc/passwd"}, "not 16 hexadecimal digits"),

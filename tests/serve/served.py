@@ -2,7 +2,6 @@
 
 import base64
 import io
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from holdfast.serve.connections import Connection
 from holdfast.serve.limits import Limits
 from holdfast.serve.roles import Tokens
 from holdfast.serve.service import Service
+from tests.threads import beside
 
 PICTURES = (3, 8, 8)
 HERE = "http://localhost"
@@ -45,15 +45,14 @@ def listening(folder: Path, learner: Callable[[], DurableLearner]) -> Iterator[s
     """The address of a real server, in a thread."""
     app = make_app(Service(folder, learner, Limits(), "holdfast"))
     server = uvicorn.Server(uvicorn.Config(app, port=0, http=Connection, ws="none", log_config=None))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    try:
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join()
+    with beside(server.run) as (thread,):
+        while not server.started:
+            assert thread.is_alive(), "the server did not start"
+            time.sleep(0.01)
+        try:
+            yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+        finally:
+            server.should_exit = True
 
 
 def picture(colour: tuple[int, int, int], kind: str = "PNG", size: tuple[int, int] = (8, 8)) -> bytes:

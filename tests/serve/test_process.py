@@ -81,6 +81,7 @@ def test_without_a_folder_it_is_a_demonstration(tmp_path: Path) -> None:
         (["--timeout", "nan"], "--timeout"),
         (["--net", "resnet"], "did you mean"),
         (["--method", "icarl"], "needs to know where tasks end"),
+        (["--method", "iid"], "wants the whole stream shuffled"),
         (["--port", "99999"], "cannot listen"),
         (["--keep", "-1"], "keep"),
     ],

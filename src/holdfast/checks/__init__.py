@@ -1,4 +1,4 @@
-"""What every method has to hold, as checks that anybody can run.
+"""What every method has to guarantee, as checks that anybody can run.
 
 On the command line `holdfast check NAME` or `holdfast check file.py:Class`, in pytest
 
@@ -8,7 +8,7 @@ On the command line `holdfast check NAME` or `holdfast check file.py:Class`, in 
     def test_my_method(check):
         check(MyMethod())
 
-A check raises AssertionError with a sentence that says what does not hold.
+A check that fails raises AssertionError with a sentence that says what is wrong.
 """
 
 from holdfast.checks.conformance import (
@@ -21,12 +21,12 @@ from holdfast.checks.conformance import (
     images_and_vectors,
     labels_are_only_names,
     memory_keeps_its_budget,
+    non_finite_losses_change_nothing,
     one_class_only,
     one_sample_at_a_time,
     predicting_changes_nothing,
     same_seed_same_future,
     saved_is_same,
-    what_is_no_number_changes_nothing,
 )
 
 __all__ = [
@@ -40,12 +40,12 @@ __all__ = [
     "images_and_vectors",
     "labels_are_only_names",
     "memory_keeps_its_budget",
+    "non_finite_losses_change_nothing",
     "one_class_only",
     "one_sample_at_a_time",
     "predicting_changes_nothing",
     "same_seed_same_future",
     "saved_is_same",
-    "what_is_no_number_changes_nothing",
 ]
 
 ALL: tuple[Check, ...] = (
@@ -53,7 +53,7 @@ ALL: tuple[Check, ...] = (
     predicting_changes_nothing,
     bad_batches_change_nothing,
     failures_change_nothing,
-    what_is_no_number_changes_nothing,
+    non_finite_losses_change_nothing,
     labels_are_only_names,
     callers_arrays_stay_theirs,
     saved_is_same,

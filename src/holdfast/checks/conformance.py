@@ -1,4 +1,4 @@
-"""Each promise is a function of a method that raises AssertionError when it is not kept."""
+"""Each check is a function of a method that raises AssertionError when the method fails it."""
 
 import contextlib
 import functools
@@ -34,11 +34,11 @@ from holdfast.methods.base import Method
 Check = Callable[[Method], None]
 
 
-def promise(check: Check) -> Check:
+def checked(check: Check) -> Check:
     """Whatever goes wrong in a check is an AssertionError that says what it was."""
 
     @functools.wraps(check)
-    def checked(method: Method) -> None:
+    def check_and_explain(method: Method) -> None:
         try:
             check(method)
         except AssertionError:
@@ -48,10 +48,10 @@ def promise(check: Check) -> Check:
             what = f"{type(error).__name__}: {error} ({where.filename}, line {where.lineno})"
             raise AssertionError(what) from error
 
-    return checked
+    return check_and_explain
 
 
-@promise
+@checked
 def same_seed_same_future(method: Method) -> None:
     """The same batches twice give the same bits, whatever the global generators hold.
 
@@ -70,7 +70,7 @@ def same_seed_same_future(method: Method) -> None:
     assert len(hashes) == 1, "the same seed and batches gave two different learners: randomness from elsewhere?"
 
 
-@promise
+@checked
 def predicting_changes_nothing(method: Method) -> None:
     """A question changes neither the learner nor what it learns afterwards.
 
@@ -94,7 +94,7 @@ def predicting_changes_nothing(method: Method) -> None:
     assert asked.state_hash() == unasked.state_hash(), "a learner that was asked learns differently afterwards"
 
 
-@promise
+@checked
 def bad_batches_change_nothing(method: Method) -> None:
     """A wrong batch is refused with `BatchError` or `LabelError` and changes nothing.
 
@@ -117,7 +117,7 @@ def bad_batches_change_nothing(method: Method) -> None:
     feed(learner, stream()[6:7])
 
 
-@promise
+@checked
 def failures_change_nothing(method: Method) -> None:
     """An exception before or after any stage of a step takes the whole step back; the stream can go on.
 
@@ -142,8 +142,8 @@ def failures_change_nothing(method: Method) -> None:
             assert feed(learner, rest).state_hash() == feed(twin, rest).state_hash(), f"{when} changed the future"
 
 
-@promise
-def what_is_no_number_changes_nothing(method: Method) -> None:
+@checked
+def non_finite_losses_change_nothing(method: Method) -> None:
     """A loss that is not finite is refused before the update.
 
     Args:
@@ -163,7 +163,7 @@ def what_is_no_number_changes_nothing(method: Method) -> None:
     assert_sound(learner)
 
 
-@promise
+@checked
 def labels_are_only_names(method: Method) -> None:
     """Classes in any order, with labels of any type, give the same weights and the caller's own labels.
 
@@ -194,9 +194,9 @@ def labels_are_only_names(method: Method) -> None:
     assert learner.predict(x) == [names[-1][int(str(label))] for label in plain.predict(x)], "answers do not match"
 
 
-@promise
+@checked
 def callers_arrays_stay_theirs(method: Method) -> None:
-    """Arrays may be read-only or not contiguous, are not changed, and may be changed afterwards.
+    """Arrays may be read-only or not contiguous; they are not changed, and may be changed afterwards.
 
     Args:
         method: the method to check.
@@ -226,7 +226,7 @@ def _read_only_and_strided(x: NDArray[Any]) -> NDArray[Any]:
     return wide[:, ::2]
 
 
-@promise
+@checked
 def saved_is_same(method: Method) -> None:
     """A learner that was saved and loaded has the same state and the same future.
 
@@ -248,7 +248,7 @@ def saved_is_same(method: Method) -> None:
     assert np.array_equal(learner.predict_proba(x), loaded.predict_proba(x)), "a loaded learner answers differently"
 
 
-@promise
+@checked
 def memory_keeps_its_budget(method: Method) -> None:
     """The memory never holds more than its capacity or its bytes.
 
@@ -267,7 +267,7 @@ def memory_keeps_its_budget(method: Method) -> None:
             assert size <= next(iter(budget.values())), f"the memory grew to {size} with a budget of {budget}"
 
 
-@promise
+@checked
 def every_step_costs_the_same(method: Method) -> None:
     """Once the memory is full and all classes are known, a late step costs what an early one does.
 
@@ -290,7 +290,7 @@ def every_step_costs_the_same(method: Method) -> None:
     assert len(sizes) == 1, "what the learner keeps grows from step to step"
 
 
-@promise
+@checked
 def one_sample_at_a_time(method: Method) -> None:
     """Batches of a single sample are learned.
 
@@ -304,7 +304,7 @@ def one_sample_at_a_time(method: Method) -> None:
     assert_sound(learner)
 
 
-@promise
+@checked
 def one_class_only(method: Method) -> None:
     """A stream of a single class is learned.
 
@@ -319,7 +319,7 @@ def one_class_only(method: Method) -> None:
     assert_sound(learner)
 
 
-@promise
+@checked
 def a_class_comes_back(method: Method) -> None:
     """A class that comes back in a later task is learned, and not counted twice.
 
@@ -336,7 +336,7 @@ def a_class_comes_back(method: Method) -> None:
     assert_sound(learner)
 
 
-@promise
+@checked
 def images_and_vectors(method: Method) -> None:
     """uint8 images and float vectors are learned.
 

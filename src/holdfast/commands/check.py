@@ -1,4 +1,4 @@
-"""`holdfast check`: every promise, one line each."""
+"""`holdfast check`: every check, one line each."""
 
 import argparse
 
@@ -18,19 +18,19 @@ def check(options: argparse.Namespace) -> int:
     method = methods.make(*methods.parse(options.method))
     console = terminal(highlight=False, soft_wrap=True)
     failed = 0
-    for promise in checks.ALL:
-        name = promise.__name__.replace("_", " ")
+    for each in checks.ALL:
+        name = each.__name__.replace("_", " ")
         with console.status(name):
-            why = _why_not(promise, method)
+            why = _why_not(each, method)
         console.print(f"✓ {name}" if why is None else f"✗ {name}: {why}")
         failed += why is not None
     console.print(f"{method}: {len(checks.ALL) - failed} of {len(checks.ALL)} hold")
     return 1 if failed else 0
 
 
-def _why_not(promise: checks.Check, method: methods.Method) -> str | None:
+def _why_not(check: checks.Check, method: methods.Method) -> str | None:
     try:
-        promise(method)
+        check(method)
     except AssertionError as broken:
         return str(broken)
     return None

@@ -75,11 +75,9 @@ def _book_query(learner: Learner, ledger: Ledger, known: dict[tuple[int, int], i
 def describe(parser: argparse.ArgumentParser) -> None:
     add_choices(parser, *(name for name, choice in CHOICES.items() if choice.affects == "macs"))
     parser.add_argument(
-        "--data", metavar="DIR", help="where datasets lie (default $HOLDFAST_DATA, or the user's cache)"
+        "--data", metavar="DIR", help="where datasets are (default $HOLDFAST_DATA, or the user's cache)"
     )
-    parser.add_argument(
-        "--json", action="store_true", help="as JSON: multiply-adds by what they are for, mean bytes, seconds"
-    )
+    parser.add_argument("--json", action="store_true", help="as JSON: multiply-adds by purpose, mean bytes, seconds")
     parser.set_defaults(command=cost, seeds=1)
 
 

@@ -66,7 +66,7 @@ def say_what_is_missing(plans: Sweep) -> int:
     if plans.stopped:
         print(
             f"holdfast: stopped; {len(plans.done())} of {len(plans.ids)} runs are kept in {plans.store.file}, "
-            "the same command goes on with the others where they are",
+            "the same command continues the others",
             file=sys.stderr,
         )
         return 130

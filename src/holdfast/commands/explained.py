@@ -5,7 +5,7 @@ import argparse
 EXPLAINED: dict[str, tuple[str, list[str]]] = {
     "run": (
         "Runs methods on a stream with several seeds and compares them: a table beside simple baselines, pictures, and "
-        "a record of each run. Results go to stdout, what is under way to stderr.",
+        "a record of each run. Results go to stdout, progress to stderr.",
         [
             "holdfast run",
             "holdfast run --stream folder:photos --method er-ace --method ncm",
@@ -27,11 +27,11 @@ EXPLAINED: dict[str, tuple[str, list[str]]] = {
         ["holdfast tune --dataset cifar10 --method er-ace", "holdfast tune --stream folder:photos --method er-ace"],
     ),
     "cost": (
-        "Says what a run would compute, keep and take here, without running it.",
+        "Says what a run would compute, how much it would keep and how long it would take here, without running it.",
         ["holdfast cost --stream cifar10 --memory 20 --method mir", "holdfast cost --method er --method scr --json"],
     ),
     "check": (
-        "Tries whether a method holds what every method has to hold.",
+        "Checks that a method guarantees what every method has to.",
         ["holdfast check my_method.py:MyMethod", "holdfast check er-ace:replay=20"],
     ),
     "report": (
@@ -39,7 +39,7 @@ EXPLAINED: dict[str, tuple[str, list[str]]] = {
         ["holdfast report holdfast-runs"],
     ),
     "frontier": (
-        "Shows which methods are the most accurate for so many bytes and multiply-adds, of runs that were made.",
+        "Shows which methods are the most accurate for a given number of bytes or multiply-adds, from runs in a store.",
         ["holdfast frontier holdfast-runs", "holdfast frontier holdfast-runs --stream fashion"],
     ),
     "runs": ("Looks after the runs in a store.", ["holdfast runs list", "holdfast runs show 3fa"]),
@@ -62,7 +62,7 @@ EXPLAINED: dict[str, tuple[str, list[str]]] = {
     ),
     "runs rm": ("Removes runs from a store.", ["holdfast runs rm 3fa 81b"]),
     "learner": (
-        "Looks after a learner that lives in a folder.",
+        "Looks after a learner in a folder.",
         ["holdfast learner show weather", "holdfast learner verify weather"],
     ),
     "learner show": (
@@ -72,15 +72,15 @@ EXPLAINED: dict[str, tuple[str, list[str]]] = {
     "learner verify": ("Checks every byte of a learner.", ["holdfast learner verify weather --deep"]),
     "learner backup": ("Copies a learner, also while it is in use.", ["holdfast learner backup weather copy"]),
     "learner repair": (
-        "Makes a damaged learner open again, with what is whole of its log.",
+        "Makes a damaged learner open again, with the intact part of its log.",
         ["holdfast learner repair weather", "holdfast learner repair weather --to-step 1200 --yes"],
     ),
     "learner export": (
-        "Writes what answers as one file for programs without holdfast.",
+        "Writes the trained classifier as one file for programs without holdfast.",
         ["holdfast learner export weather model.onnx"],
     ),
     "serve": (
-        "Serves a learner that lives in a folder over HTTP.",
+        "Serves a learner in a folder over HTTP.",
         ["holdfast serve weather", "holdfast serve weather --port 8080"],
     ),
     "data": ("Gets and verifies the named datasets.", ["holdfast data list", "holdfast data get cifar10"]),

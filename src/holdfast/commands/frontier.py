@@ -25,7 +25,7 @@ def frontier(options: argparse.Namespace) -> int:
     rows = [row for row in opened(options).rows(wanted) if row["status"] == "done"]
     streams = sorted({row["stream"] for row in rows})
     if not rows:
-        raise InputError(f"no finished run in {options.out} is one of those; holdfast runs list shows what there is")
+        raise InputError(f"no finished run in {options.out} is like that; holdfast runs list shows what there is")
     if len(streams) > 1:
         raise InputError(f"there are runs on several streams; say which by --stream: {', '.join(streams)}")
     found = points(rows)

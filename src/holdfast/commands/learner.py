@@ -21,11 +21,13 @@ MOST_CLASSES = 20  # that are listed
 
 def describe(learner: argparse.ArgumentParser) -> None:
     actions = learner.add_subparsers(title="actions", metavar="ACTION", required=True)
-    looking = actions.add_parser("show", help="its step, classes, memory, log and sizes, also while it is in use")
+    looking = actions.add_parser("show", help="its step, classes, memory, log and sizes, even while it is in use")
     checking = actions.add_parser("verify", help="check every byte; exit code 1 if one is wrong")
-    copying = actions.add_parser("backup", help="a copy that is whole, also while it is in use")
-    mending = actions.add_parser("repair", help="make a damaged one open again, with what is whole of its log")
-    taking = actions.add_parser("export", help="what answers as one .onnx or .pt2 file, also while it is in use")
+    copying = actions.add_parser("backup", help="a consistent copy, even while it is in use")
+    mending = actions.add_parser("repair", help="make a damaged one open again, with the intact part of its log")
+    taking = actions.add_parser(
+        "export", help="the trained classifier as one .onnx or .pt2 file, even while it is in use"
+    )
     commands = (looking, show), (checking, verify), (copying, backup), (mending, repair), (taking, export)
     for action, command in commands:
         action.set_defaults(command=command)
@@ -36,7 +38,7 @@ def describe(learner: argparse.ArgumentParser) -> None:
     checking.add_argument("--deep", action="store_true", help="also repeat the log, which takes as long as opening")
     copying.add_argument("target", type=Path, metavar="TARGET", help="a folder that does not exist yet")
     mending.add_argument("--yes", action="store_true", help="do not ask before something is lost")
-    earlier = "go back to this step; not further than to the checkpoint"
+    earlier = "go back to this step, at most to the last checkpoint"
     mending.add_argument("--to-step", type=int, metavar="N", help=earlier)
     taking.add_argument("target", type=Path, metavar="FILE", help="that is written: model.onnx or model.pt2")
     taking.add_argument("--net", metavar="NAME", help="its pretrained encoder, as for holdfast run: timm:resnet18, ...")

@@ -20,12 +20,12 @@ EPILOG = """examples:
   holdfast data get cifar10                                get and verify a dataset
   holdfast run --stream cifar10 --memory 20 --method er-ace --eval rotating:20
   holdfast cost --stream cifar10 --memory 20 --method mir   its multiply-adds, without running it
-  holdfast check my_method.py:MyMethod                      does it hold what every method has to hold?
+  holdfast check my_method.py:MyMethod                      does it guarantee what every method has to?
   holdfast sweep grid.toml                                  every combination of a grid, with a live table
   holdfast tune --dataset cifar10 --method er-ace           choose hyper-parameters, on validation samples
   holdfast runs list --where method=er-ace                  what was run
   holdfast report holdfast-runs                             all of it on one page, report.html
-  holdfast learner verify weather                           every byte of a learner that lives in a folder
+  holdfast learner verify weather                           every byte of a learner in a folder
   holdfast run --stream folder:photos --method my_method.py:MyMethod
 """
 
@@ -39,11 +39,11 @@ COMMANDS = {
     "paper": "the paper's tables and figures, published and ours",
     "tune": "choose hyper-parameters as the paper does",
     "cost": "what a run would compute, without running it",
-    "check": "check what every method has to hold",
+    "check": "check what every method has to guarantee",
     "report": "all tables, figures and runs on one page",
-    "frontier": "accuracy against bytes and multiply-adds, of runs that were made",
-    "runs": "list, show, export and remove runs that were made",
-    "learner": "look after a learner that lives in a folder",
+    "frontier": "accuracy against bytes and multiply-adds, from the runs in a store",
+    "runs": "list, show, export and remove runs",
+    "learner": "look after a learner in a folder",
     "serve": "a learner in a folder over HTTP: answers, learning, metrics",
     "data": "list, get and verify datasets",
     "completion": "a script for your shell that completes commands and options",

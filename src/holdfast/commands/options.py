@@ -57,7 +57,9 @@ def given(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def add_by_class(command: argparse.ArgumentParser) -> None:
-    what = "also show the accuracy of each class, what it is taken for and some mistakes (default: for your own data)"
+    what = (
+        "also show the accuracy of each class, what it is mistaken for and some mistakes (default: for your own data)"
+    )
     command.add_argument("--by-class", action=argparse.BooleanOptionalAction, default=None, help=what)
 
 
@@ -65,19 +67,25 @@ def add_execution(command: argparse.ArgumentParser) -> None:
     """How runs are done, which changes nothing in what they find."""
     out = "where records and pictures go; runs that are there already are not repeated (default holdfast-runs)"
     add = command.add_argument
-    add("--jobs", type=int, metavar="N", help="runs at a time (default: one a core)")
+    add("--jobs", type=int, metavar="N", help="runs at a time (default: one per core)")
     add("--out", type=folder, default=Path("holdfast-runs"), metavar="DIR", help=out)
     add("--fresh", action="store_true", help="repeat runs even if their records are there")
     add("--retry-failed", action="store_true", help="repeat runs that failed")
-    add("--snapshot-every", type=float, default=60, metavar="SECONDS", help="a stopped run goes on from there (60)")
-    add("--keep-learners", action="store_true", help="keep what was trained, for holdfast runs save")
+    add(
+        "--snapshot-every",
+        type=float,
+        default=60,
+        metavar="SECONDS",
+        help="how often a run saves where it is; a stopped one continues from there (60)",
+    )
+    add("--keep-learners", action="store_true", help="keep the trained learners, for holdfast runs save")
     add("--json", type=Path, metavar="FILE", help="also write all records of this command into one file; - is stdout")
-    add("--quiet", action="store_true", help="show the results alone; without it, stderr says what is under way")
+    add("--quiet", action="store_true", help="show only the results; without it, progress goes to stderr")
     add("--log", action="append", default=[], metavar="LOGGER", help="also to tensorboard, mlflow or wandb; repeatable")
     add("--backend", choices=("local", "ray"), default="local", help="processes on this machine, or a Ray cluster")
     add("--address", metavar="auto|HOST:PORT", help="of the Ray cluster (default: one of its own on this machine)")
     add("--cpus-per-run", type=float, metavar="N", help="of the Ray cluster (default 1)")
     add("--gpus-per-run", type=float, metavar="N", help="of the Ray cluster (default 0)")
-    add("--data", metavar="DIR", help="where datasets lie (default $HOLDFAST_DATA, or the user's cache)")
+    add("--data", metavar="DIR", help="where datasets are (default $HOLDFAST_DATA, or the user's cache)")
     precision = "of evaluation: auto (default: bf16 where a trial shows that it works and is faster), float32 or bf16"
     add("--precision", metavar="NAME", help=f"{precision}; also $HOLDFAST_PRECISION")

@@ -20,16 +20,22 @@ from holdfast.runs.sweep import Sweep
 def describe(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("names", nargs="*", metavar="NAME", help="T1 to T9, F1 to F10, all; or list, coverage, claims")
-    plan = "do the missing runs that are most worth so many core-hours; with --estimate only say which"
+    plan = "do the missing runs most worth this many core-hours; with --estimate only list them"
     add("--plan", type=float, metavar="HOURS", help=plan)
     add("--seeds", type=int, default=3, metavar="N", help="seeds 0 to N-1 (default 3; the paper has 10)")
-    add("--only", action="append", default=[], metavar="FIELD=VALUE", help="as method=er-ace,memory=20,dataset=cifar10")
+    add(
+        "--only",
+        action="append",
+        default=[],
+        metavar="FIELD=VALUE",
+        help="such as method=er-ace,memory=20,dataset=cifar10",
+    )
     add("--quick", action="store_true", help="a miniature on the embedded data: minutes instead of days")
-    add("--estimate", action="store_true", help="say how long it would take here, and do nothing")
-    add("--render", action="store_true", help="run nothing: what is in the store, with the rest as missing")
+    add("--estimate", action="store_true", help="say how long it would take on this machine, and do nothing else")
+    add("--render", action="store_true", help="run nothing: show what is in the store, the rest as missing")
     picks = "the authors' hyper-parameters: as the text has them, or by M as the released code does (default text)"
     add("--picks", choices=("text", "released"), default="text", help=picks)
-    add("--tuned", action="store_true", help="with what holdfast tune has chosen, not with the authors' picks")
+    add("--tuned", action="store_true", help="use what holdfast tune has chosen instead of the authors' picks")
     add_execution(parser)
     parser.set_defaults(command=paper)
 

@@ -35,9 +35,9 @@ def describe(parser: argparse.ArgumentParser) -> None:
             "--out", type=folder, default=Path("holdfast-runs"), metavar="DIR", help="as in holdfast run"
         )
     for action in (listed, exported):
-        which = "only those: field=value,field=value, as method=er-ace,seed=0"
+        which = "only matching runs: field=value,field=value, such as method=er-ace,seed=0"
         action.add_argument("--where", action="append", default=[], metavar="FIELD=VALUE", help=which)
-    by = "by this field, as acc; with - before it the largest first: --sort=-acc"
+    by = "by this field, such as acc; with - before it, largest first: --sort=-acc"
     listed.add_argument("--sort", metavar="FIELD", help=by)
     listed.add_argument("--limit", type=int, metavar="N", help="only the first N")
     listed.add_argument("--json", action="store_true", help="as JSON, without evaluations")
@@ -52,7 +52,7 @@ def describe(parser: argparse.ArgumentParser) -> None:
     exported.add_argument("--json", type=Path, metavar="FILE", help="whole records, for import; .gz, .xz: compressed")
     imported.add_argument("--replace", action="store_true", help="where numbers differ, the imported ones count")
     imported.add_argument("files", nargs="+", type=Path, metavar="FILE.json", help="also .json.gz, .json.xz")
-    exported.add_argument("--evaluations", action="store_true", help="one row an evaluation instead of one a run")
+    exported.add_argument("--evaluations", action="store_true", help="one row per evaluation instead of one per run")
 
 
 def opened(options: argparse.Namespace) -> Store:

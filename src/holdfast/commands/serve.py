@@ -40,35 +40,36 @@ def describe(serve: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         help="as given to holdfast.open; none: a demonstration",
     )
-    new = serve.add_argument_group("of a new learner; one that is there has to fit").add_argument
+    new = serve.add_argument_group("for a new learner; an existing one has to fit").add_argument
     new("--net", metavar="NAME", help="slim-resnet18, small-cnn or mlp (default: what suits the samples)")
     new("--shape", type=shape, metavar="3x32x32", help="of its samples: pictures (default 3x32x32) or vectors (8)")
     new("--method", metavar="NAME[:option=value,...]", help="its method (default: that of holdfast.open)")
     new("--memory", type=number_or_text, metavar="M", help="a number of samples, or bytes, 50MB (default 1000)")
-    new("--lr", type=float, help="its learning rate (default 0.1)")
+    new("--lr", type=float, help="its learning rate (default 0.1; holdfast: 0.05)")
     new("--seed", type=int, help="decides all its randomness (default 0)")
-    new("--average", type=float, metavar="DECAY", help="answer by a moving average of the net, as 0.99")
+    average = "answer by a moving average of the net, such as 0.99 (default 0; holdfast: 0.99)"
+    new("--average", type=float, metavar="DECAY", help=average)
     new("--updates", type=int, metavar="N", help="gradient steps on each batch (default 1)")
-    standard = "let the net see columns (of pictures: channels) of mean 0 and variance 1"
+    standard = "scale columns (of pictures: channels) to mean 0 and variance 1"
     new("--standardise", action="store_true", default=None, help=standard)
     keeping = serve.add_argument_group("keeping it").add_argument
-    window = "answer labelled samples before they are learned, and count over the last N (1000; 0: do not)"
+    window = "predict labelled samples before they are learned, and count over the last N (1000; 0: do not)"
     keeping("--progress", type=int, default=1000, metavar="N", help=window)
-    loss = "how much a power loss may take (default 0: nothing that was acknowledged)"
+    loss = "how much a power loss may cost (default 0: nothing that was acknowledged)"
     keeping("--sync-every", type=float, default=0.0, metavar="SECONDS", help=loss)
     keeping("--checkpoint-every", type=int, default=1000, metavar="N", help="changes between checkpoints (1000)")
-    keeping("--keep", type=int, default=5, metavar="N", help="checkpoints that can be gone back to (5)")
+    keeping("--keep", type=int, default=5, metavar="N", help="checkpoints to keep, to go back to (5)")
     reach = serve.add_argument_group("who reaches it").add_argument
     reach("--name", default="holdfast", help="of the model, under /v2/models (default holdfast)")
-    reach("--host", default="127.0.0.1", help="address to listen at (default 127.0.0.1)")
+    reach("--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1)")
     reach("--port", type=int, default=8080, help="(default 8080; 0: any that is free)")
-    reach("--token-file", type=Path, metavar="FILE", help="lines of a role (answer, teach, administer) and a token")
-    reach("--insecure", action="store_true", help="listen at other addresses than loopback without tokens")
+    reach("--token-file", type=Path, metavar="FILE", help="each line a role (answer, teach, administer) and a token")
+    reach("--insecure", action="store_true", help="listen on addresses other than loopback without tokens")
     reach("--tls-cert", type=Path, metavar="FILE", help="a certificate, with its chain, as PEM")
     reach("--tls-key", type=Path, metavar="FILE", help="its key")
     labelling = serve.add_argument_group("Label Studio").add_argument
     labelling("--label-studio", metavar="URL", help="the server that pictures of annotated tasks are fetched from")
-    labelling("--label-studio-token", type=Path, metavar="FILE", help="holds an access token of its")
+    labelling("--label-studio-token", type=Path, metavar="FILE", help="a file with an access token for it")
     bound = serve.add_argument_group("bounds").add_argument
     bound("--max-bytes", type=int, default=16 * MIB, metavar="N", help="of a request (16 MiB)")
     pixels = "of a picture (16 million), and four times that of a request"
@@ -100,7 +101,7 @@ def main(options: argparse.Namespace) -> int:
         service = Service(where, lambda: _opened(where, options), limits, options.name)
         try:
             gc.freeze()  # what is there by now stays: looking through it takes long, above all when told to stop
-            what = "a demonstration, which is gone when it stops" if is_shown else f"the learner in {where}"
+            what = "a demonstration, which keeps nothing when it stops" if is_shown else f"the learner in {where}"
             print(f"holdfast: open {_address(options, listening)} in a browser: {what}", flush=True)
             beside = demonstrate if is_shown else None
             app = make_app(service, tokens, any_host=options.insecure, pictures=pictures, beside=beside)
@@ -171,7 +172,8 @@ def _opened(where: Path, options: argparse.Namespace) -> DurableLearner:
     if options.method:
         how["method"] = method = methods.make(*methods.parse(options.method))
         if method.needs_task_ids or method.iid_batches:
-            raise InputError(f"--method {options.method} needs to know where tasks end; choose one that does not")
+            needs = "needs to know where tasks end" if method.needs_task_ids else "wants the whole stream shuffled"
+            raise InputError(f"--method {options.method} {needs}; choose one that does not")
     return holdfast.open(where, **how)
 
 
@@ -225,7 +227,7 @@ def _socket(host: str, port: int) -> socket.socket:
         listening.listen(1024)  # from now on connections wait
     except (OSError, OverflowError) as error:
         listening.close()
-        raise InputError(f"cannot listen at {host} port {port}: {error}") from None
+        raise InputError(f"cannot listen on {host} port {port}: {error}") from None
     return listening
 
 

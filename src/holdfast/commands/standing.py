@@ -107,7 +107,7 @@ def _missing(options: argparse.Namespace, names: Sequence[str], there: InStore) 
     }
     settings = {name: [each for each in of_name if each.fits(fields)] for name, of_name in others.items()}
     if fields and not any((*fitting.values(), *settings.values())):
-        raise InputError(f"--only {','.join(options.only)}: nothing of {', '.join(names)} is like that")
+        raise InputError(f"--only {','.join(options.only)}: no run of {', '.join(names)} is like that")
     return budget.missing(fitting, settings, there, options.seeds)
 
 

@@ -9,7 +9,7 @@ from holdfast.runs.grid import read
 
 
 def describe(parser: argparse.ArgumentParser) -> None:
-    grid = "TOML: the options of holdfast run by their names, each a value or a list, and [[grid]] tables"
+    grid = "TOML: the options of holdfast run by name, each a value or a list, and [[grid]] tables"
     parser.add_argument("grid", type=Path, metavar="GRID.toml", help=grid)
     add_by_class(parser)
     add_execution(parser)

@@ -30,7 +30,7 @@ def batches(
         data: a split of Hugging Face's `datasets`, a `torch.utils.data.Dataset`, a `DataLoader` without batches, or
             anything else that gives samples: mappings, or pairs of a sample and its label.
         size: how many samples a batch has; the last one may have fewer.
-        x: in mappings, which key has the sample; found by itself where it is an image or has a usual name.
+        x: in mappings, which key has the sample; found automatically if it is an image or has a usual name.
         y: in mappings, which key has the label.
 
     Yields:
@@ -62,15 +62,15 @@ def from_dataset(
     size: int | None = None,
     name: str = "dataset",
 ) -> Dataset:
-    """Makes a dataset for `holdfast.run` of one of another library. All samples are read into memory.
+    """Makes a dataset for `holdfast.run` from one of another library. All samples are read into memory.
 
     Args:
-        train: what to train on, as for `batches`; or a mapping of splits, as `datasets.load_dataset` gives it.
+        train: what to train on, as for `batches`; or a mapping of splits, as `datasets.load_dataset` returns it.
         test: what to test on. Without it, the split "test" or "validation" if there is one; otherwise every sixth
-            sample of a class is taken for it, and a note says so.
-        x: in mappings, which key has the sample; found by itself where it is an image or has a usual name.
+            sample of each class is used for it, and a note says so.
+        x: in mappings, which key has the sample; found automatically if it is an image or has a usual name.
         y: in mappings, which key has the label.
-        size: images are cropped and scaled to so many pixels a side; needed if they differ in size.
+        size: images are cropped and scaled to this many pixels a side; needed if they differ in size.
         name: what tables and records call it.
 
     Returns:
@@ -139,7 +139,7 @@ def _read(data: Any, x: str | None, y: str | None, size: int | None) -> tuple[ND
     if not found:
         raise DataError("the dataset is empty")
     if shapes := {each.shape for each in found} - {found[0].shape}:
-        raise InputError(f"samples differ in shape, {found[0].shape} and {shapes.pop()}; images get one by size=224")
+        raise InputError(f"samples differ in shape, {found[0].shape} and {shapes.pop()}; for images, give size=224")
     return np.stack(found), labels
 
 
@@ -221,5 +221,5 @@ def _every_sixth(labels: Sequence[Hashable]) -> NDArray[np.bool_]:
         held_out[place] = met.setdefault(label, 0) % TEST_EVERY == 0
         met[label] += 1
     if alone := [label for label, number in met.items() if number < 2]:
-        raise DataError(f"{alone[0]!r} has 1 sample: at least 2 are needed, to train on and to test on")
+        raise DataError(f"{alone[0]!r} has 1 sample: at least 2 are needed, one to train on and one to test on")
     return held_out

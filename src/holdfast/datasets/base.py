@@ -19,11 +19,11 @@ class Dataset:
     Args:
         name: what tables and records call it.
         classes: the names of the classes.
-        train_x: the samples to train on; the first axis counts them.
+        train_x: the samples to train on, along the first axis.
         train_y: the class of each, as an index into `classes`.
         test_x: the samples to test on.
         test_y: the class of each.
-        notes: what a user should know about where the samples come from.
+        notes: what a user should know about the origin of the samples.
 
     Raises:
         InputError: if samples and labels differ in number, or training and test samples in shape or type.
@@ -58,11 +58,11 @@ def from_arrays(
     test_y: Sequence[object] | NDArray[np.generic],
     name: str = "arrays",
 ) -> Dataset:
-    """Makes a dataset of arrays of your own. Classes come in the order of their first training sample.
+    """Makes a dataset from arrays of your own. Classes come in the order of their first training sample.
 
     Args:
-        train_x: the samples to train on; the first axis counts them. Of images whose channels come last these are put
-            first, and a note says so; tables of whole numbers become float.
+        train_x: the samples to train on, along the first axis. Images with channels last are turned round, and a
+            note says so; tables of whole numbers become float.
         train_y: one label per sample.
         test_x: the samples to test on, of the same shape and type.
         test_y: one label per sample.

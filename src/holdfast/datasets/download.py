@@ -73,7 +73,7 @@ def receive(url: str, part: Path) -> None:
                 file.write(chunk)
                 advance(len(chunk))
     if total is not None and bytes_in(part) < total:
-        raise OutOfReach(f"{server} broke off after {bytes_in(part)} of {total} bytes")
+        raise OutOfReach(f"the connection to {server} broke off after {bytes_in(part)} of {total} bytes")
 
 
 def chunks(response: HTTPResponse, server: str) -> Iterator[bytes]:
@@ -81,7 +81,7 @@ def chunks(response: HTTPResponse, server: str) -> Iterator[bytes]:
         while chunk := response.read(CHUNK_BYTES):
             yield chunk
     except (OSError, HTTPException) as error:
-        raise OutOfReach(f"{server} broke off: {error}") from error
+        raise OutOfReach(f"the connection to {server} broke off: {error}") from error
 
 
 def md5_of(path: Path) -> str:

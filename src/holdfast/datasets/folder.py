@@ -91,7 +91,7 @@ def require_same_classes(train_path: Path, train: ImagesOfClass, test_path: Path
 def split(images: ImagesOfClass) -> tuple[ImagesOfClass, ImagesOfClass]:
     for each in images.values():
         if len(each) < 2:
-            raise DataError(f"{each[0].parent} has 1 image: at least 2 are needed, to train on and to test on")
+            raise DataError(f"{each[0].parent} has 1 image: at least 2 are needed, one to train on and one to test on")
     train = {name: [p for i, p in enumerate(each) if i % TEST_EVERY] for name, each in images.items()}
     test = {name: each[::TEST_EVERY] for name, each in images.items()}
     return train, test

@@ -99,9 +99,8 @@ class Layout:
         """Decode all images into a folder under `root`; returns where they came from."""
         if source is None:
             command = f"`holdfast data get {self.name} --from PATH`"
-            raise DataError(
-                f"{self.name} cannot be downloaded, as its images may not be handed on: {command} takes {self.to_bring}"
-            )
+            why = "as its images may not be redistributed"
+            raise DataError(f"{self.name} cannot be downloaded, {why}: {command} takes {self.to_bring}")
         try:
             images = self.find(source)
         except OSError as error:

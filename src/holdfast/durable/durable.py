@@ -62,7 +62,7 @@ def open(
     updates: int | None = None,
     standardise: bool | None = None,
 ) -> "DurableLearner":
-    """Opens the learner that lives in a folder.
+    """Opens the learner in a folder.
 
     It is created if there is none, and recovered if its process was killed. When `observe` returns, the batch
     survives kill -9 and power loss.
@@ -71,9 +71,9 @@ def open(
         path: the folder. One process at a time can have it.
         encoder: the encoder; needed for a new learner, and each time if it is not built in.
         method: the method, `Holdfast()` by default; each time if it is not built in.
-        read_only: nothing is written and nothing locked. The learner answers as it was acknowledged last, on a full
+        read_only: nothing is written or locked. The learner answers from its last acknowledged state, on a full
             or read-only disk, from a backup, or beside the process that has it, and refuses every change.
-        sync_every: with seconds above 0, a power loss may take the batches of the last so many seconds.
+        sync_every: with seconds above 0, a power loss may cost the batches of that many last seconds.
         checkpoint_every: after so many changes the learner is written as a whole and the log of changes starts anew,
             so that recovering repeats at most so many.
         keep: how many of the last checkpoints stay, for `holdfast.roll_back` to go back to. Whenever something is
@@ -86,14 +86,14 @@ def open(
         classes: as for `Learner`.
         pending: as for `Learner`.
         average: as for `Learner`.
-        clip_samples: as for `Learner`; if given, holds from now on.
-        progress: as for `Learner`; if given, holds from now on.
+        clip_samples: as for `Learner`; if given, it holds from now on.
+        progress: as for `Learner`; if given, it holds from now on.
         updates: as for `Learner`.
         standardise: as for `Learner`.
 
     Returns:
-        The learner, which is also a context manager that closes it. Settings that the folder knows have to fit if they
-        are given.
+        The learner, which is also a context manager that closes it. Settings that are given have to fit those in the
+        folder.
 
     Raises:
         InUse: if another process has the folder.
@@ -167,19 +167,19 @@ class DurableLearner(Learner):
     _keep = 0  # how many whole copies stay
 
     def checkpoint(self, *, spare: int | None = None) -> None:
-        """Writes the learner as a whole; the log of changes starts anew.
+        """Writes the whole learner; the log of changes starts anew.
 
         Args:
-            spare: the step of a kept checkpoint that stays, although it would be the next to go.
+            spare: the step of a kept checkpoint that stays even if it would be the next to be removed.
 
         Raises:
-            WriteError: if it cannot be written; what was there before still is.
+            WriteError: if it cannot be written; the earlier one is still there.
         """
         if self._folder is not None:
             self.at_rest(partial(self._write, self._folder, spare))
 
     def close(self) -> None:
-        """Lets other processes have the folder. Questions are still answered, but no change is accepted any more.
+        """Frees the folder for other processes. Questions are still answered, but no more changes are accepted.
 
         Raises:
             WriteError: if what was acknowledged may not be safe. Without it, it is, whatever `sync_every` is.

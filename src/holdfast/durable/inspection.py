@@ -78,9 +78,9 @@ class Inspection:
 
 
 def inspect(folder: str | Path) -> Inspection:
-    """Reads what is known of the learner in a folder, as it is at one moment.
+    """Describes the learner in a folder, as it is at one moment.
 
-    It takes no lock, so the learner may be in use, and needs neither net nor method, so these may be your own.
+    It takes no lock, so the learner may be in use, and needs neither net nor method, even if these are your own.
 
     Args:
         folder: of the learner.

@@ -37,22 +37,22 @@ class Repair:
 
 
 def repair(folder: str | Path, *, to_step: int | None = None, yes: bool | Callable[[Repair], bool] = False) -> Repair:
-    """Makes the damaged learner in a folder open again, with the longest part of its log that is whole.
+    """Makes the damaged learner in a folder open again, with the longest intact part of its log.
 
-    The files are kept as they were in a folder beside them.
+    The damaged files are kept, in a folder beside them.
 
     Args:
         folder: of the learner.
-        to_step: go back to the moment before the step after this one, also without any damage; not further back than
-            the last checkpoint.
-        yes: nothing is changed unless it is True, or a function that returns True when it is told what would be lost.
+        to_step: go back to just before the step after this one, even without any damage; at most to the last
+            checkpoint.
+        yes: nothing is changed unless it is True, or a function that returns True when told what would be lost.
 
     Returns:
         What was kept and what was lost, or would be.
 
     Raises:
         InUse: if another process has the folder.
-        CheckpointError: if the checkpoint itself is damaged; only one that was kept, or a backup, helps then.
+        CheckpointError: if the checkpoint itself is damaged; only a kept one, or a backup, helps then.
         InputError: if the learner cannot go back to `to_step`.
     """
     path = Path(folder).absolute()
@@ -74,20 +74,20 @@ def repair(folder: str | Path, *, to_step: int | None = None, yes: bool | Callab
 
 
 def roll_back(folder: str | Path, step: int) -> None:
-    """Takes a durable learner back to a checkpoint that is kept.
+    """Takes a durable learner back to a kept checkpoint.
 
-    All that was learned since is undone. Close it with a checkpoint before, and what is undone is kept, too. The
-    present checkpoint and log are not read: they may be damaged or missing.
+    Everything learned since is undone. To keep that, too, write a checkpoint before you close it. The current
+    checkpoint and log are not read: they may be damaged or missing.
 
     Args:
         folder: the folder of the learner.
         step: one of the steps that `kept` lists.
 
     Raises:
-        InputError: if this step is not kept.
+        InputError: if no checkpoint of this step is kept.
         InUse: if another process has the folder.
-        CheckpointError: if what is kept is damaged.
-        WriteError: if it cannot be written; the learner is as before then.
+        CheckpointError: if that checkpoint is damaged.
+        WriteError: if it cannot be written; the learner is then as before.
 
     Examples:
         >>> import numpy as np, holdfast

@@ -40,7 +40,7 @@ class Place:
             return cls(f"log.{where}", None)
         identity = Identity(bytes.fromhex(where["learner"]), bytes.fromhex(where["salt"]))
         if not LOG.fullmatch(name := where["file"]) or {len(identity.learner), len(identity.salt)} != {16}:
-            raise CheckpointError(f"names a log that cannot be: {where}")
+            raise CheckpointError(f"names an impossible log: {where}")
         return cls(name, identity)
 
     @classmethod
@@ -116,7 +116,7 @@ def take(folder: Path, *, settled: bool = False) -> Snapshot:
         content = _content(found.log_file, settled)
         if not isinstance(content, Flaw) or stamp(file) == before:
             return replace(found, log=content, closing=closing)
-    raise CheckpointError(f"{folder} is written anew more often than it can be read")
+    raise CheckpointError(f"{folder} is being rewritten faster than it can be read")
 
 
 def read(folder: Path, file: Path) -> Snapshot:

@@ -78,8 +78,8 @@ def verify(
 ) -> Verification:
     """Checks every byte of the learner in a folder, without a lock and without changing anything.
 
-    Checked are the checkpoint's checksum and whether what it says fits together, the beginning of the log, the chain
-    of its entries and each of them, and the checksums of earlier checkpoints that are kept.
+    It checks the checkpoint's checksum and consistency, the beginning of the log, the chain of its entries and each of
+    them, and the checksums of the kept checkpoints.
 
     Args:
         folder: of the learner.
@@ -155,7 +155,7 @@ class _Check:
                     parts = self._parts | {"method": at_checkpoint(self._parts["method"], values)}
                     self._learner = restored(Learner, self._found.tensors, values, **parts)
                     if blank := self._learner.memory.undecodable:
-                        self._notes.append(f"{blank} samples in its memory cannot be decoded: they count as blank")
+                        self._notes.append(f"{blank} samples in its memory cannot be decoded and count as blank")
         except HoldfastError as error:
             return Problem(LEARNER, None, str(error), _without_checkpoint(self._found.folder, damaged))
         self._past = past

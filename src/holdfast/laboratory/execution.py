@@ -1,14 +1,17 @@
 """Carrying out many runs: what is missing, with progress and loggers."""
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 
+from holdfast.arguments import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, real, switch, whole
 from holdfast.datasets.get import data_root
-from holdfast.errors import InputError
+from holdfast.errors import InputError, UnknownName
 from holdfast.laboratory.preparation import compute_features
 from holdfast.loggers import Loggers
 from holdfast.machine import cores
@@ -23,6 +26,8 @@ from holdfast.runs.sweep import Backend, Sweep
 from holdfast.runs.worker import Event
 from holdfast.storage import files
 from holdfast.streams import Source
+
+BACKENDS = ("local", "ray")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,14 +50,25 @@ class Execution:
     precision: str | None = None  # of evaluation
 
     def __post_init__(self) -> None:
+        put = partial(object.__setattr__, self)
+        for name in ("out", "json", "data"):
+            put(name, _as_path(name, getattr(self, name)))
+        put("log", [self.log] if isinstance(self.log, str) else self.log)
+        if not isinstance(self.log, list | tuple) or not all(isinstance(name, str) for name in self.log):
+            raise InputError(f"log must be a list of names such as 'tensorboard', not {self.log!r}")
+        for name in ("fresh", "retry_failed", "keep_learners"):
+            switch(name, getattr(self, name))
+        if self.backend not in BACKENDS:
+            raise UnknownName("backend", str(self.backend), BACKENDS)
+        if self.jobs is not None:
+            whole("--jobs", self.jobs, AT_LEAST_ONE)
+        real("--snapshot-every", self.snapshot_every, POSITIVE)
+        for option, share in (("--cpus-per-run", self.cpus_per_run), ("--gpus-per-run", self.gpus_per_run)):
+            if share is not None:
+                real(option, share, NOT_NEGATIVE)
         out = Path(self.out)
-        object.__setattr__(self, "out", out)
         if out.exists() and not out.is_dir():
             raise InputError(f"--out {out}: give a folder; that is a file")
-        if self.jobs is not None and self.jobs < 1:
-            raise InputError(f"--jobs must be 1 or more, not {self.jobs}")
-        if not 0 < self.snapshot_every < float("inf"):
-            raise InputError(f"--snapshot-every must be above 0 seconds, not {self.snapshot_every}")
         if self.json not in (None, files.STDOUT) and (self.json.is_dir() or not self.json.parent.is_dir()):
             raise InputError(f"--json {self.json}: give a file in a folder that exists")
         if self.json is not None and not files.is_stdout(self.json):
@@ -121,6 +137,12 @@ def do_missing(specs: Sequence[RunSpec], how: Execution, console: Console, given
     if how.json:
         files.output(how.json, json.dumps(plans.records(), separators=(",", ":")).encode())
     return plans
+
+
+def _as_path(name: str, given: object) -> Path | None:
+    if given is None or isinstance(given, str | os.PathLike):
+        return None if given is None else Path(given)
+    raise InputError(f"{name} must be a path, not {given!r}")
 
 
 def _backend(how: Execution, plans: Sweep, given: Objects) -> Backend:

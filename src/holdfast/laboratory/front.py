@@ -37,11 +37,11 @@ def run(
             objects. Objects of classes that are not part of this package run in this process, one after the other.
         stream: one or several: names as on the command line, a `Dataset`, one of Hugging Face's or
             torch's, as `holdfast.from_dataset` takes it, or what `holdfast.ordered` makes of a `Dataset`.
-        seeds: their number; `seed=[3, 7]` says which.
-        progress: whether to show how far the runs are.
-        more: whatever else `holdfast run` takes, by the names of its options: memory, codec, lr, momentum, augment,
+        seeds: how many; `seed=[3, 7]` says which.
+        progress: whether to show progress.
+        more: other options of `holdfast run`, by name: memory, codec, lr, momentum, augment,
             average, updates, standardise, net (a name, or a function that makes an encoder from
-            `(sample_shape, seed=...)`), start, probe, eval_every, eval; a list means every one of its values. And how
+            `(sample_shape, seed=...)`), start, probe, eval_every, eval; a list stands for each of its values. And how
             it is done: out (a folder; runs that it has are not repeated), jobs, fresh, retry_failed, keep_learners,
             log, backend, data, precision, ...
 
@@ -49,8 +49,8 @@ def run(
         The records, as a table, a data frame or a picture.
 
     Raises:
-        InputError: if something is unknown or does not go together; nothing has been run then.
-        KeyboardInterrupt: if it was interrupted. What was done is kept, and the same call goes on from there.
+        InputError: if something is unknown or does not go together; nothing has then been run.
+        KeyboardInterrupt: if it was interrupted. What was done is kept, and the same call continues from there.
 
     Examples:
         >>> import holdfast
@@ -76,15 +76,15 @@ def sweep(
     Args:
         choices: a TOML file as `holdfast sweep` takes it, a mapping of choices as `holdfast.run` takes them, or several
             such mappings, each a cross product of its own.
-        progress: whether to show how far the runs are.
-        how: how it is done, as in `holdfast.run`: out, jobs, fresh, keep_learners, ...
+        progress: whether to show progress.
+        how: how it is done, as for `holdfast.run`: out, jobs, fresh, keep_learners, ...
 
     Returns:
         The records of all combinations.
 
     Raises:
-        InputError: if something is unknown or does not go together; nothing has been run then.
-        KeyboardInterrupt: if it was interrupted. What was done is kept, and the same call goes on from there.
+        InputError: if something is unknown or does not go together; nothing has then been run.
+        KeyboardInterrupt: if it was interrupted. What was done is kept, and the same call continues from there.
 
     Examples:
         >>> import holdfast

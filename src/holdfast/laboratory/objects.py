@@ -77,15 +77,32 @@ def _net(make: Any, shapes: Callable[[], set[tuple[int, ...]]], nets: dict[str, 
     built_in = next((name for name, known in NETS.items() if known is make), None)
     if built_in is not None or not callable(make):
         return built_in or make
-    if isinstance(make, nn.Module):
-        raise InputError("net must be a function that makes an encoder from (sample_shape, seed=...), not an encoder")
+    if isinstance(make, nn.Module) or not _takes_shape_and_seed(make):
+        said = "an encoder" if isinstance(make, nn.Module) else f"{_name_of(make)}, which takes something else"
+        raise InputError(f"net must be a function that makes an encoder from (sample_shape, seed=...), not {said}")
     what = hashlib.sha256(_source_of(make))
     for shape in sorted(shapes()):
         encoder = make(shape, seed=0)
+        if not isinstance(encoder, nn.Module):
+            raise InputError(f"net: {_name_of(make)} must return an nn.Module, not {type(encoder).__name__}")
         what.update(f"{fingerprint(encoder)} {digest(dict(encoder.state_dict()), '')}".encode())
-    name = f"{getattr(make, '__name__', type(make).__name__)}@{what.hexdigest()[:8]}"
+    name = f"{_name_of(make)}@{what.hexdigest()[:8]}"
     nets[name] = make
     return name
+
+
+def _name_of(make: Any) -> str:
+    return str(getattr(make, "__name__", type(make).__name__))
+
+
+def _takes_shape_and_seed(make: Any) -> bool:
+    try:
+        inspect.signature(make).bind((1,), seed=0)
+    except TypeError:
+        return False
+    except ValueError:  # of what is not written in Python nothing is known
+        return True
+    return True
 
 
 def _source_of(make: Any) -> bytes:

@@ -94,7 +94,7 @@ def needed(asked: Asked, how: Execution) -> Needed:
         setting: setting.specs(asked.seeds, quick=asked.quick, picks=chosen, whose=asked.picks) for setting in settings
     }
     if not specs:
-        raise InputError(f"--only {','.join(asked.only)}: nothing of {', '.join(asked.names)} is like that")
+        raise InputError(f"--only {','.join(asked.only)}: no run of {', '.join(asked.names)} is like that")
     store = how.store
     if store.file.exists():  # a process may have been killed when it had just made the file
         store.open()
@@ -123,25 +123,25 @@ def paper(
     progress: bool = True,
     **how: Any,
 ) -> "PaperResults":
-    """Does the runs behind tables and figures of the paper, and draws them. `holdfast paper` is the same call.
+    """Does the runs behind tables and figures of the paper, and makes these. `holdfast paper` is the same call.
 
     Args:
         names: T1 to T9, F1 to F10, or "all".
         seeds: their number; the paper has 10.
-        only: a part of the runs, such as "method=er-ace,memory=20".
+        only: only some of the runs, such as "method=er-ace,memory=20".
         quick: a miniature on the embedded images: minutes instead of days.
         picks: the authors' hyper-parameters, as the text has them ("text") or by memory size ("released").
-        tuned: with the hyper-parameters that `holdfast tune` has chosen.
-        render: nothing is run; what is not in `out` yet is missing.
-        progress: whether to show how far the runs are.
-        how: how it is done, as in `holdfast.run`: out, jobs, fresh, ...
+        tuned: use the hyper-parameters that `holdfast tune` has chosen.
+        render: nothing is run; what is not in `out` yet is shown as missing.
+        progress: whether to show progress.
+        how: how it is done, as for `holdfast.run`: out, jobs, fresh, ...
 
     Returns:
         The tables and figures, and the results of the runs behind them.
 
     Raises:
-        InputError: if something is unknown or does not go together; nothing has been run then.
-        KeyboardInterrupt: if it was interrupted. What was done is kept, and the same call goes on from there.
+        InputError: if something is unknown or does not go together; nothing has then been run.
+        KeyboardInterrupt: if it was interrupted. What was done is kept, and the same call continues from there.
 
     Examples:
         >>> import holdfast
@@ -167,7 +167,7 @@ def paper(
 
 
 class PaperResults:
-    """Tables and figures of the paper, with our numbers beside the published ones. In a notebook they are shown."""
+    """Tables and figures of the paper, with our numbers beside the published ones. A notebook displays them."""
 
     def __init__(self, of: Needed, sweep: Sweep | None, ids: Mapping[RunSpec, str]) -> None:
         self.sweep = sweep  # None if nothing was to be run
@@ -191,7 +191,7 @@ class PaperResults:
         return Results(self.sweep)
 
     def records(self, setting: Setting) -> list[Record]:
-        """Of one setting, by seed; none if it was not asked for."""
+        """The records of one setting, by seed; none if it was not asked for."""
         return [self._record(self._ids[spec]) for spec in self._of.specs.get(setting, []) if spec in self._ids]
 
     def cells(self, name: str) -> list[Cell]:
@@ -240,7 +240,7 @@ class PaperResults:
         return artifact.svg(self.records)
 
     def notes(self, name: str) -> list[str]:
-        """Says what one should know about a table.
+        """Says what to know about a table.
 
         Args:
             name: T1 to T9.
@@ -258,7 +258,7 @@ class PaperResults:
 
         Args:
             name: T1 to T9, F1 to F10.
-            folder: where to; it is made if there is none.
+            folder: the folder; it is created if there is none.
 
         Returns:
             The files.

@@ -27,10 +27,10 @@ MEASURES = ("acc", "aaa", "forgetting", "train_macs", "memory_bytes", "seconds")
 
 
 class Results(Sequence[Record]):
-    """The records of the runs that are done, in the order in which they were asked for.
+    """The records of the finished runs, in the order in which they were asked for.
 
     A record is a dict: the choices that made the run, `acc`, `aaa`, `forgetting`, `train_macs`, `memory_bytes`,
-    `seconds`, and its `evaluations` with counts per class. In a notebook the table is shown.
+    `seconds`, and its `evaluations` with counts per class. A notebook displays the table.
 
     Examples:
         >>> import holdfast
@@ -100,7 +100,7 @@ class Results(Sequence[Record]):
         Baselines stand below the methods; one that ends below a baseline is marked with ↓.
 
         Returns:
-            A table of rich, which a terminal shows with `rich.print`.
+            A rich table, which `rich.print` shows in a terminal.
 
         Raises:
             InputError: if no run is done.
@@ -108,10 +108,10 @@ class Results(Sequence[Record]):
         return tables.summary(self._some(), self._sweep.baselines())
 
     def by_class(self) -> Table:
-        """Makes a table of each class, by its name: its accuracy at the end, of each method, and what it is taken for.
+        """Makes a table of the classes by name: the final accuracy of each method, and what each class is mistaken for.
 
         Returns:
-            A table of rich, which a terminal shows with `rich.print`.
+            A rich table, which `rich.print` shows in a terminal.
 
         Raises:
             InputError: if no run is done, or if runs differ in more than method and seed: use `where` first.
@@ -123,7 +123,7 @@ class Results(Sequence[Record]):
         """Makes a data frame.
 
         Args:
-            evaluations: whether there is a row for each evaluation of every run, and not one for each run.
+            evaluations: whether there is a row for each evaluation of every run, instead of one for each run.
 
         Returns:
             The data frame.
@@ -156,7 +156,7 @@ class Results(Sequence[Record]):
         """Draws accuracy along the stream, mean ± standard error over seeds; a row for each setting.
 
         Returns:
-            A figure of matplotlib.
+            A matplotlib figure.
 
         Raises:
             InputError: if matplotlib is not installed or no run is done.
@@ -167,10 +167,10 @@ class Results(Sequence[Record]):
         return drawn(self._some())
 
     def plot_classes(self) -> "Figure":
-        """Draws what classes are taken for at the end: a confusion matrix for each method, in per cent of each class.
+        """Draws what classes are mistaken for at the end: a confusion matrix for each method, in per cent of a class.
 
         Returns:
-            A figure of matplotlib.
+            A matplotlib figure.
 
         Raises:
             InputError: if matplotlib is not installed, no run is done, runs differ in more than method and seed (use
@@ -185,14 +185,14 @@ class Results(Sequence[Record]):
         return figure
 
     def plot_mistakes(self) -> "Figure":
-        """Draws some test images that the best method has answered wrongly at the end.
+        """Draws some test images that the best method misclassifies at the end.
 
         Returns:
-            A figure of matplotlib.
+            A matplotlib figure.
 
         Raises:
             InputError: if matplotlib is not installed, no run is done, runs differ in more than method and seed (use
-                `where` first), samples are no images, or there are no mistakes on record.
+                `where` first), samples are not images, or there are no mistakes on record.
         """
         _need_matplotlib()
         from holdfast.report.figures import mistakes
@@ -200,7 +200,7 @@ class Results(Sequence[Record]):
         records = self._of_one_setting()
         figure = mistakes(records, self._sweep.sources[records[0]["stream"]].dataset)
         if figure is None:
-            raise InputError("there are no images of mistakes: the samples are no images, or nothing was wrong")
+            raise InputError("there are no images of mistakes: the samples are not images, or nothing was wrong")
         return figure
 
     def compare(self, measure: str = "acc") -> Comparison:
@@ -232,7 +232,7 @@ class Results(Sequence[Record]):
 
     @property
     def learners(self) -> dict[tuple[str, int], Learner]:
-        """What was trained, by title and seed, if `keep_learners=True` was given.
+        """The trained learners, by title and seed, if `keep_learners=True` was given.
 
         Raises InputError if they were not kept.
         """
@@ -248,7 +248,7 @@ class Results(Sequence[Record]):
     def _of_one_setting(self) -> list[Record]:
         if len(settings := by_setting(self._some())) > 1:
             apart = "; ".join(", ".join(setting) for setting in settings)
-            raise InputError(f"these runs are of {len(settings)} settings, so choose one by where(...): {apart}")
+            raise InputError(f"these runs have {len(settings)} settings, so choose one with where(...): {apart}")
         return self.records
 
     def _some(self) -> list[Record]:

@@ -58,7 +58,7 @@ class Labels:
 
     def index(self, label: Hashable) -> int:
         if label not in self._index:
-            raise LabelError(f"the learner has met no class {label!r}")
+            raise LabelError(f"the learner has seen no class {label!r}")
         return self._index[label]
 
     def forget(self, index: int) -> None:
@@ -156,7 +156,7 @@ def _plain(label: object, inside: int = 0) -> Hashable:
     numpy's numbers, ... Other hashables stay what they are. `inside`: how many tuples it is in.
     """
     if inside > DEEPEST:
-        raise LabelError(f"y: a label has more than {DEEPEST} tuples inside each other; give it as text or flatten it")
+        raise LabelError(f"y: a label has tuples nested more than {DEEPEST} deep; give it as text or flatten it")
     if isinstance(label, torch.Tensor | np.generic):
         label = _item(label)
     if isinstance(label, tuple):

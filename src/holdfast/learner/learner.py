@@ -66,32 +66,32 @@ MOST_CLASSES = 100_000  # that a head is sized for in advance
 class Learner(BaseLearner):
     """Learns from a stream of small labelled batches.
 
-    It can be asked at any moment, from any thread, and learns new classes without notice.
+    It can be asked at any moment, from any thread, and new classes need no announcement.
 
     Args:
         encoder: any module that maps a batch of samples to feature vectors, on any device.
         method: how incoming and replayed samples are learned, such as `ERACE()`, or its name as on the command line,
             "er-ace:replay=20"; `Holdfast()` by default.
         memory: how much of the past is kept for replay: a number of samples, a number of bytes as text ("50MB"), or
-            a `Memory`. For `Holdfast`, bytes hold images as WebP of quality 75, about eight times as many.
-        lr: the learning rate of the built-in SGD; by default the one that is usual for the method, 0.05 for `Holdfast`
-            and 0.1 for all others.
+            a `Memory`. For `Holdfast`, a number of bytes holds images as WebP of quality 75, about seven times as many.
+        lr: the learning rate of the built-in SGD; by default 0.05 for `Holdfast` and 0.1 for all
+            other methods.
         optimizer: makes another optimizer from the parameters.
         augment: changes each batch of samples before it is learned, such as `crop_and_flip`; None leaves them as they
-            are. By default `Holdfast` crops and flips images, as `augment_images` does, unless the
-            encoder is one of the small built-in ones, and others change nothing.
+            are. By default `Holdfast` crops and flips images, as `augment_images` does, unless the encoder is one of
+            the small built-in ones; other methods change nothing.
         seed: decides all randomness.
-        classes: how many classes there will be, for methods that look at classes still to come.
-        pending: how many questions may wait for their labels at a time.
+        classes: how many classes there will be, for methods that use classes still to come.
+        pending: how many questions may wait for their labels at once.
         average: above 0, questions are answered by an exponential moving average of the net with this decay, such as
             0.99. The net that learns is the same with and without it. By default 0.99 for `Holdfast`, 0 for others.
-        clip_samples: float values beyond it, on either side, are set to it; `math.inf` takes all values as they come.
+        clip_samples: float values beyond it, on either side, are set to it; `math.inf` accepts all values.
             By default, a batch with a value a hundred times as large as all before it is refused.
-        progress: above 0, every labelled sample is answered before it is learned, and `learner.progress` says how
-            well, over all samples and over the last so many. This costs one answer per sample.
+        progress: above 0, every labelled sample is predicted before it is learned, and `learner.progress` says how
+            well, over all samples and over that many last ones. This costs one answer per sample.
         updates: gradient steps on each batch, each with other samples from the memory; at most 1000.
-        standardise: whether the net sees columns (of images: channels) of mean 0 and variance 1, by the samples that
-            have been learned so far.
+        standardise: whether columns (of images: channels) are scaled to mean 0 and variance 1, according to the samples
+            learned so far.
 
     Raises:
         InputError: if an argument is wrong, or the parts do not fit each other.
@@ -171,7 +171,7 @@ class Learner(BaseLearner):
 
     @property
     def progress(self) -> Progress | None:
-        """How well labelled samples were answered before they were learned; None without `progress=...`."""
+        """How well labelled samples were predicted before they were learned; None without `progress=...`."""
         return seen_of(self.tally, self.labels)
 
     def observe(self, x: Samples, y: object, *, task: int | None = None, key: str | None = None) -> None:
@@ -179,18 +179,18 @@ class Learner(BaseLearner):
 
         Args:
             x: samples, uint8 (scaled to [-1, 1]) or float (taken as they are); the first axis is the batch. A list
-                may have images of any size, as arrays, of Pillow, or as paths of files: they are cropped and scaled to
+                may have images of any size, as arrays, Pillow images or file paths: they are cropped and scaled to
                 what the net takes.
             y: one hashable label per sample.
             task: which task the batch belongs to; only for methods that need to be told.
-            key: a name for the batch. A batch whose key was given before is not learned again, even after a restart
-                of a durable learner. The last 10,000 keys are known.
+            key: a name for the batch. A batch with a key that was given before is not learned again, even after a
+                restart of a durable learner. The last 10,000 keys are known.
 
         Raises:
             BatchError: if the samples are wrong.
             LabelError: if a label is wrong.
             NonFiniteError: if the step does not lead to finite numbers.
-            WriteError: if a durable learner cannot write it down.
+            WriteError: if a durable learner cannot write it to its log.
 
         Examples:
             >>> import holdfast
@@ -237,7 +237,7 @@ class Learner(BaseLearner):
 
         Raises:
             TicketError: if the question is not open.
-            BatchError: if its samples do not fit those that were learned since.
+            BatchError: if its samples do not fit those learned since.
             LabelError: if a label is wrong.
         """
         with self._changes.turn:
@@ -313,14 +313,14 @@ class Learner(BaseLearner):
         return self._change(None, erase, close)
 
     def remember(self, x: Samples, y: object) -> None:
-        """Offers samples to the memory without learning from them now.
+        """Offers samples to the memory without taking a step on them.
 
         Args:
             x: samples, as for `observe`.
             y: one hashable label per sample.
 
         Raises:
-            InputError: if the method keeps something beside samples that only learning gives.
+            InputError: if the method keeps something beside samples that only a step computes.
             BatchError: if the samples are wrong.
             LabelError: if a label is wrong.
         """
@@ -335,7 +335,7 @@ class Learner(BaseLearner):
             self._store(Remembered(samples, self._check_labels(y, samples)))
 
     def features(self, x: Samples) -> Features:
-        """Computes what a frozen pretrained encoder makes of samples.
+        """Computes the features of samples, with a frozen pretrained encoder.
 
         Args:
             x: samples, as for `observe`.
@@ -412,19 +412,19 @@ class Learner(BaseLearner):
         return answers.top(answers.answers(self, x), whole("k", k, AT_LEAST_ONE))
 
     def calibrate(self, x: Samples, y: object, *, accept: float = 0.95) -> Calibration:
-        """Makes probabilities fit how often answers are right, and finds when to answer that no class is known.
+        """Fits probabilities to how often answers are right, and finds a threshold below which to answer "unknown".
 
         From then on `predict_proba` divides scores by a temperature, and `predict(x, unknown=True)` answers None
         where the best probability is below a threshold. Both are part of the learner: saved, and logged by a durable
         one.
 
         Args:
-            x: labelled samples that it has not learned from, as for `observe`; some of unknown classes are welcome.
+            x: labelled samples that it has not learned from, as for `observe`; they may include unknown classes.
             y: one label per sample.
-            accept: the share of samples of known classes that is to be answered.
+            accept: the share of samples of known classes that should get an answer.
 
         Returns:
-            What was found, with the trade-off of other thresholds: `learner.calibration` has it, too.
+            The calibration, with the trade-off of other thresholds; also available as `learner.calibration`.
 
         Raises:
             InputError: if fewer than two samples are of known classes.
@@ -477,19 +477,19 @@ class Learner(BaseLearner):
         files.write(Path(path), self.serialized())
 
     def export(self, path: str | Path, *, shape: tuple[int, ...] | None = None) -> None:
-        """Writes what answers now into one file, for programs without Holdfast.
+        """Writes the classifier as it is now into one file, for programs without Holdfast.
 
-        The file takes samples as `predict` does, any number at a time, and gives the place of the best class among
-        `classes` and the probability of each class. Encoder, scaling, class means and calibration are inside, and
-        `classes` are in its metadata. It does not learn.
+        The exported model takes samples as `predict` does, any number at a time, and returns the index of the best
+        class in `classes` and the probability of each class. Encoder, scaling, class means and calibration are
+        included, and `classes` are in its metadata. It does not learn.
 
         Args:
             path: a file that ends in .onnx, for ONNX Runtime and others, or .pt2, for `torch.export.load`.
-            shape: of one sample, if the learner has a frozen pretrained encoder and samples are not of its size: they
-                are resized inside. Three numbers are an image, of uint8.
+            shape: of one sample, if the learner has a frozen pretrained encoder and samples have another size: the
+                model then resizes them. Three numbers stand for a uint8 image.
 
         Raises:
-            InputError: if the path ends otherwise, torch cannot write the net, or a package is missing.
+            InputError: if the path has another ending, torch cannot export the net, or a package is missing.
             NothingLearned: if no class has been seen yet.
             WriteError: if it cannot be written; a file that was there before is still there.
         """
@@ -507,7 +507,7 @@ class Learner(BaseLearner):
         clip_samples: float | None = None,
         codec: Codec | None = None,
     ) -> Self:
-        """Loads a learner that was saved. What is not built in is passed again, and has to fit.
+        """Loads a saved learner. Parts that are not built in are passed again, and have to fit.
 
         Args:
             path: the file.
@@ -516,7 +516,7 @@ class Learner(BaseLearner):
             optimizer: makes the optimizer, if it is not the built-in SGD.
             augment: the augmentation, if there was one.
             codec: the codec of the memory, if it is not built in.
-            clip_samples: if given, holds from now on.
+            clip_samples: if given, it holds from now on.
 
         Returns:
             The learner; it continues with the same bits.
@@ -539,7 +539,7 @@ class Learner(BaseLearner):
         """Hashes everything that determines the learner's future.
 
         Returns:
-            A sha256 in hexadecimal: two learners with the same hash go on the same way.
+            A sha256 in hexadecimal: two learners with the same hash continue in the same way.
         """
 
         def hashed() -> str:
@@ -556,18 +556,18 @@ class Learner(BaseLearner):
         memory: int | str | None = None,
         method: Method | str | None = None,
     ) -> None:
-        """Changes settings from now on, all of those that are given or, with an exception, none.
+        """Changes settings from now on: all that are given or, with an exception, none.
 
-        It is part of the learner's history: saved, and logged by a durable one.
+        The change is part of the learner: saved with it, and logged by a durable one.
 
         Args:
             lr: the learning rate.
             updates: gradient steps on each batch.
             memory: a number of samples, or of bytes as text. A smaller memory keeps a random choice of its samples;
-                the new room of a larger one is filled with what comes.
-            method: the present method with other options, such as `ERACE(replay=20)` or "er-ace:replay=20".
+                a larger one fills up with samples to come.
+            method: the same method with other options, such as `ERACE(replay=20)` or "er-ace:replay=20".
 
         Raises:
-            InputError: if a value is wrong, nothing is given, or the method is another one.
+            InputError: if a value is wrong, nothing is given, or the method is a different one.
         """
         self._adjust(Adjusted(settings_of(lr, updates, memory, method)))

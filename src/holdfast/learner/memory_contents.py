@@ -51,7 +51,7 @@ def memory_summary(learner: Learner) -> list[Held]:
 
 
 def memory_gallery(learner: Learner, path: str | Path, *, columns: int = 12, size: int = 48) -> None:
-    """Draws what the memory of a learner holds, if it holds images.
+    """Draws the images in a learner's memory.
 
     Args:
         learner: the learner.
@@ -77,7 +77,7 @@ def memory_gallery(learner: Learner, path: str | Path, *, columns: int = 12, siz
 
 
 def export_memory(learner: Learner, path: str | Path) -> None:
-    """Writes the samples that are held, with their labels, oldest first.
+    """Writes the samples in a learner's memory with their labels, oldest first.
 
     What a method keeps beside them is left out.
 
@@ -107,7 +107,7 @@ def import_memory(learner: Learner, path: str | Path) -> int:
 
     Args:
         learner: the learner.
-        path: what `export_memory` has written.
+        path: a file written by `export_memory`.
 
     Returns:
         How many samples there were.

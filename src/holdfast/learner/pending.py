@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """Stands for the samples of one question until their labels are told. Its number alone will do as well."""
+    """Stands for the samples of one question until their labels are told. Its number will do as well."""
 
     number: int
     answers: list[Hashable]  # the label predicted for each sample; None while nothing has been learned

@@ -150,4 +150,4 @@ def _is_alike(here: Any, there: Any) -> bool:
 
 def _refuse(wrong: bool, what: str) -> None:
     if wrong:
-        raise CheckpointError(f"is not the file of a learner that could be: {what} cannot be right")
+        raise CheckpointError(f"is not a valid learner file: {what} cannot be right")

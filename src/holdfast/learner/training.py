@@ -119,7 +119,9 @@ class Training:
             self.optimizer.step()
             self.optimizer.zero_grad(set_to_none=True)
             if not all_below(LARGEST, [*state, *numbers_of(self.optimizer)]):
-                raise NonFiniteError(f"step {step} leaves the net with a value that nothing can be computed with")
+                raise NonFiniteError(
+                    f"step {step} leaves the net with a value that is not finite or too large to compute with"
+                )
         return extra
 
     def _view(self, batch: Batch, rng: np.random.Generator, share: float) -> Batch:

@@ -44,7 +44,7 @@ class _Run(Logger):
         for step, row in rows.items():
             if AA in row:
                 if step <= self._last:
-                    self._forget_from(step)
+                    self._drop_from(step)
                 self._last = step
             for name, value in row.items():
                 self._writer.add_scalar(name, value, step)
@@ -67,7 +67,7 @@ class _Run(Logger):
     def _add(self, summary: Any) -> None:
         self._writer.file_writer.add_summary(summary)
 
-    def _forget_from(self, step: int) -> None:
+    def _drop_from(self, step: int) -> None:
         """TensorBoard drops what it has of this and later steps, from an earlier attempt, too."""
         from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 

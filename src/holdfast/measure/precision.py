@@ -65,7 +65,7 @@ def choose(
     if not trial.possible():
         return Precision("float32", "bf16 cannot be tried safely on this system")
     find = partial(tried, build("float32"), partial(build, "bf16"), samples)
-    return find() if anew else _remembered(_key(kind), find)
+    return find() if anew else _cached(_key(kind), find)
 
 
 def tried(plain: nn.Module, build: Callable[[], nn.Module], samples: Tensor, seconds: float = SECONDS) -> Precision:
@@ -113,7 +113,7 @@ def _key(kind: str) -> str:
     return hashlib.sha256(repr([kind, torch.__version__, machine.key()]).encode()).hexdigest()[:24]
 
 
-def _remembered(key: str, find: Callable[[], Precision]) -> Precision:
+def _cached(key: str, find: Callable[[], Precision]) -> Precision:
     """What was found the first time, by whichever process was the first: runs side by side take the same."""
     file = folder() / f"{key}.json"
     try:
@@ -128,7 +128,7 @@ def _remembered(key: str, find: Callable[[], Precision]) -> Precision:
 
 
 def folder() -> Path:
-    """Where the outcomes of trials are remembered."""
+    """Where the outcomes of trials are cached."""
     return user_cache_path("holdfast") / "precision"
 
 

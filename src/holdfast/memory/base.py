@@ -27,13 +27,13 @@ SPARE = 8  # one place in so many may be empty
 class Memory(ABC):
     """Samples in numbered slots, with their labels and whatever else a method keeps beside them.
 
-    Which samples are kept is what subclasses decide.
+    Subclasses decide which samples are kept.
 
     Args:
         capacity: a number of samples, or a number of bytes as text ("50MB").
         nbytes: a number of bytes, labels and index included, instead of a capacity.
-        codec: samples are held encoded: "png", "webp:75" or a `Codec`. Samples that it does not take are refused.
-        or_raw: samples that the codec does not take are held as they are instead.
+        codec: samples are held encoded: "png", "webp:75" or a `Codec`. Samples that it cannot encode are refused.
+        or_raw: samples that the codec cannot encode are held as they are instead.
 
     Raises:
         InputError: if an argument is wrong.
@@ -82,7 +82,7 @@ class Memory(ABC):
 
     @property
     def offered(self) -> int:
-        """How many samples it was given so far."""
+        """How many samples were offered to it so far."""
         return int(self._counts[0])
 
     def __len__(self) -> int:
@@ -102,7 +102,7 @@ class Memory(ABC):
 
     @property
     def nbytes(self) -> int:
-        """What it takes: samples, labels, whatever is kept beside them, and the index."""
+        """The bytes it takes: samples, labels, whatever is kept beside them, and the index."""
         return len(self) * self._row + int(self._encoded_bytes[0])
 
     @property
@@ -148,7 +148,7 @@ class Memory(ABC):
         """Draws samples without replacement.
 
         Args:
-            n: how many; all there are if there are fewer.
+            n: how many; all if there are fewer.
             rng: all randomness comes from it.
             below: only samples of classes with a lower index.
 
@@ -183,7 +183,7 @@ class Memory(ABC):
         Args:
             batch: the samples.
             rng: all randomness comes from it.
-            journal: learns how to take it back.
+            journal: records how to undo it.
 
         Raises:
             InputError: if something else was kept beside the samples before.
@@ -235,7 +235,7 @@ class Memory(ABC):
         return equal(self._columns["x"][: len(self)] if self._columns else [], samples)
 
     def fingerprints(self, slots: Slots) -> NDArray[np.int64]:
-        """By which samples, as they came, are found again without having them.
+        """Numbers by which the original samples are recognised, without storing them.
 
         Args:
             slots: where they are held.
@@ -260,7 +260,7 @@ class Memory(ABC):
 
     @property
     def undecodable(self) -> int:
-        """How many of the samples are not what the codec has made; they are blank. It takes decoding all of them."""
+        """How many of the samples the codec cannot decode; these are blank. Computing this decodes all of them."""
         return 0 if self._encoding is None else self._encoding.undecodable(self._columns["x"][: len(self)])
 
     def state(self) -> dict[str, Array]:
@@ -475,14 +475,14 @@ class Memory(ABC):
         return restore
 
     def resize(self, capacity: int | str, rng: np.random.Generator, journal: Journal) -> None:
-        """Gives it room for another number of samples, or of bytes as text ("50MB").
+        """Changes its capacity to another number of samples, or of bytes as text ("50MB").
 
-        A smaller one keeps a random choice of what is held; the new room of a larger one is filled with what comes.
+        A smaller one keeps a random choice of the samples; a larger one fills up with samples to come.
 
         Args:
             capacity: the number of samples or bytes.
             rng: makes the choice.
-            journal: takes note of how to undo it.
+            journal: records how to undo it.
 
         Raises:
             InputError: if the capacity is wrong, or a number of samples is given for samples that are held encoded.

@@ -7,7 +7,7 @@ from holdfast.memory.encoded import EncodedBatch
 
 
 class ClassBalanced(Memory):
-    """Greedy and balanced: a sample gets in while its class has less than its share, at the cost of the largest.
+    """Class-balanced and greedy: a sample gets in while its class lacks its share, in place of one of the largest.
 
     With a budget for encoded samples, all get in while there is room for one that could not be made smaller; then a
     class has less than its share if it has fewer samples than the average class.
@@ -15,8 +15,8 @@ class ClassBalanced(Memory):
     Args:
         capacity: a number of samples, or a number of bytes as text ("50MB").
         nbytes: a number of bytes, instead of a capacity.
-        codec: samples are held encoded: "png", "webp:75" or a `Codec`. Samples that it does not take are refused.
-        or_raw: samples that the codec does not take are held as they are instead.
+        codec: samples are held encoded: "png", "webp:75" or a `Codec`. Samples that it cannot encode are refused.
+        or_raw: samples that the codec cannot encode are held as they are instead.
 
     Raises:
         InputError: if an argument is wrong.

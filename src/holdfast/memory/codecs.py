@@ -21,11 +21,11 @@ MOST_VALUES = 2**24  # of one sample: what a few bytes of a file claim to be is 
 class Codec(ABC):
     """Turns a sample into bytes and back. A codec of your own is a subclass.
 
-    `encode` has to be deterministic: what is repeated from a log must become the same bytes. Where it gives no fewer
-    bytes than the sample has, the memory keeps the sample as it is.
+    `encode` has to be deterministic: replaying a log must give the same bytes. Where the result is not smaller than
+    the sample, the memory keeps the sample as it is.
 
     Attributes:
-        name: what stands for the codec and all its settings in files.
+        name: stands for the codec and all its settings in files.
         version: of the library that makes the bytes, if there is one.
     """
 
@@ -45,7 +45,7 @@ class Codec(ABC):
 
     @abstractmethod
     def decode(self, data: bytes, shape: Shape) -> NDArray[Any]:
-        """Decodes one sample. Any exception says that the bytes are no such sample.
+        """Decodes one sample. Any exception means that the bytes are not such a sample.
 
         Args:
             data: what `encode` returned.
@@ -56,19 +56,19 @@ class Codec(ABC):
         """
 
     def takes(self, shape: Shape, dtype: np.dtype[Any]) -> str | None:
-        """Says whether samples of a kind can be encoded.
+        """Says whether samples of this shape and type can be encoded.
 
         Args:
             shape: of one sample.
             dtype: of its values.
 
         Returns:
-            None if they can be; otherwise, in words, what can be.
+            None if they can; otherwise, in words, what can.
         """
         return None
 
     def flaw(self, data: bytes, shape: Shape) -> str | None:
-        """Looks quickly at bytes from a file.
+        """Checks bytes from a file, quickly.
 
         Args:
             data: the bytes.

@@ -128,7 +128,7 @@ def pack(encoding: Encoding, column: NDArray[np.object_]) -> dict[str, Array]:
 def unpack(codec: Codec, state: Mapping[str, Array]) -> tuple[Encoding, NDArray[np.object_]]:
     lengths, sample = state["lengths"], state["sample"]
     if lengths.ndim != 1 or lengths.dtype != np.int64 or (lengths < 0).any():
-        raise CheckpointError("the memory's samples have lengths that cannot be")
+        raise CheckpointError("the memory's samples have impossible lengths")
     content = state["encoded"].tobytes()
     if max(lengths, default=0) > len(content) or lengths.sum() != len(content):
         raise CheckpointError("the memory's samples are not as long as they say")

@@ -8,18 +8,18 @@ from holdfast.memory.thinning import Thinning
 
 
 class Reservoir(Memory):
-    """A uniform choice of all samples so far.
+    """A uniform random sample of everything offered so far.
 
     With a capacity, or a budget of bytes for samples that all take the same, this is Vitter's algorithm R: after any
     number of samples each of them is held with equal probability. With a budget for encoded samples, which differ in
-    size, a draw gives each sample so far with equal probability (see `holdfast.memory.thinning`). What is erased
-    leaves room that only a share of later samples fills, so that this stays true of all that were not erased.
+    size, a draw gives each sample so far with equal probability (see `holdfast.memory.thinning`). The room
+    of erased samples is filled by only a share of later ones, so that this stays true of all that were not erased.
 
     Args:
         capacity: a number of samples, or a number of bytes as text ("50MB").
         nbytes: a number of bytes, labels and index included, instead of a capacity.
-        codec: samples are held encoded: "png", "webp:75" or a `Codec`. Samples that it does not take are refused.
-        or_raw: samples that the codec does not take are held as they are instead.
+        codec: samples are held encoded: "png", "webp:75" or a `Codec`. Samples that it cannot encode are refused.
+        or_raw: samples that the codec cannot encode are held as they are instead.
 
     Raises:
         InputError: if an argument is wrong.

@@ -11,7 +11,7 @@ from holdfast.nets import Net
 
 @dataclass(frozen=True, kw_only=True)
 class AGEM(Method):
-    """The memory is not rehearsed: it forbids steps that would, to first order, raise its loss.
+    """Averaged gradient episodic memory: forbids steps that would, to first order, raise the loss on the memory.
 
     Args:
         head: `linear`, or `cosine`: logits are cosines divided by 0.1.

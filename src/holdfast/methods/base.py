@@ -19,15 +19,15 @@ DECLARED = {"predictor": "answers_from_memory", "answering_net": "trains_to_answ
 
 @dataclass(frozen=True, slots=True)
 class StepContext:
-    """What a method has to work with: the learner's parts at one step, and randomness for that step alone.
+    """What a method works with: the learner's parts at one step, and randomness for that step alone.
 
     Args:
         net: the net that learns.
         memory: the memory.
         rng: all randomness comes from it.
         lr: the learning rate.
-        view: puts a batch on the net's device and augments it, in a way that depends on the name it is given.
-        average: the moving average of the net, if it is what answers.
+        view: puts a batch on the net's device and augments it, in a way that depends on the name given.
+        average: the moving average of the net, if there is one.
     """
 
     net: Net
@@ -50,7 +50,7 @@ class Usual:
 
 @dataclass(frozen=True, kw_only=True)
 class Method(ABC):
-    """What is done with an incoming batch and the past: a frozen set of hyper-parameters. Only `loss` is required.
+    """How to learn from an incoming batch and the past: a frozen set of hyper-parameters. Only `loss` is required.
 
     In each step the learner recalls samples from memory, takes one gradient step on the loss, and offers the incoming
     batch to the memory.
@@ -97,7 +97,7 @@ class Method(ABC):
 
     @property
     def needs_unseen_classes(self) -> bool:
-        """Whether it looks at classes still to come, which takes a head sized in advance."""
+        """Whether it uses classes still to come, which takes a head sized in advance."""
         return False
 
     @property
@@ -111,7 +111,7 @@ class Method(ABC):
         return False
 
     def augmented_share(self, memory: Memory) -> float:
-        """How large a share of the samples is augmented, where there is an augmentation.
+        """The share of the samples that is augmented, where there is an augmentation.
 
         Args:
             memory: the memory.
@@ -133,7 +133,7 @@ class Method(ABC):
 
     @property
     def anytime(self) -> bool:
-        """Whether it answers at any moment, or only when the stream has ended."""
+        """Whether it answers at any moment, rather than only when the stream has ended."""
         return True
 
     @property
@@ -146,18 +146,18 @@ class Method(ABC):
         """Computes the loss of one step.
 
         Args:
-            net: `net(x)` are logits over the classes seen, `net.features(x)` what is below the head.
+            net: `net(x)` are logits over the classes seen, `net.features(x)` the features below the head.
             new: the incoming batch.
-            old: the replayed batch; whatever `recall` returns comes by its name.
+            old: the replayed batch; everything that `recall` returns is passed by name.
 
         Returns:
-            The loss or, with what is to be kept beside each incoming sample, the loss and tensors by name.
+            The loss or, to keep something beside each incoming sample, the loss and tensors by name.
         """
 
     def recall(self, net: Net, new: Batch, memory: Memory, rng: np.random.Generator) -> Mapping[str, Batch]:
         """Chooses what is replayed.
 
-        With task ids, only samples of classes from earlier tasks are, so nothing during the first task.
+        With task ids, only samples of classes from earlier tasks are replayed, so nothing during the first task.
 
         Args:
             net: the net that learns.
@@ -217,7 +217,7 @@ class Method(ABC):
         return at.net
 
     def predictor(self, net: Net, memory: Memory) -> Scores:
-        """Makes what scores samples, once for each state of the learner.
+        """Makes the function that scores samples, once for each state of the learner.
 
         Args:
             net: the net that answers.

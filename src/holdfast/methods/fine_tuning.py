@@ -18,7 +18,7 @@ class FineTuning(Method):
 
     Args:
         head: `linear`, or `cosine`: logits are cosines divided by 0.1.
-        replay: without effect, as nothing is replayed.
+        replay: has no effect, as nothing is replayed.
     """
 
     replay: Count = 0

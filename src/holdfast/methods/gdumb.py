@@ -23,8 +23,8 @@ class GDumb(Method):
 
     Args:
         head: `linear`, or `cosine`: logits are cosines divided by 0.1.
-        replay: without effect, as nothing is replayed.
-        query: trained when the stream has ended, or (`retrain`) at every evaluation.
+        replay: has no effect, as nothing is replayed.
+        query: `end`: trained when the stream has ended; `retrain`: at every evaluation.
         rounds: passes over the memory.
         batch: samples in each step of this training.
         momentum: of this training.

@@ -19,14 +19,14 @@ from holdfast.nets.norms import running_statistics_kept
 
 @dataclass(frozen=True, kw_only=True)
 class Holdfast(Method):
-    """ER-ACE with all that was shown to help. With `compete="batch", forward="apart"` it is ER-ACE, bit for bit.
+    """ER-ACE with everything that was shown to help. With `compete="batch", forward="apart"` it is ER-ACE, bit for bit.
 
     Args:
         head: `linear`, or `cosine`: logits are cosines divided by 0.1.
         replay: how many samples are replayed in each step.
         compete: `batch`, as in ER-ACE, or `prior`: incoming and replayed samples compete with the classes of both
             batches, each logit raised by the log of the class's number of samples there.
-        spare: the head has so many rows for classes still to come, and incoming samples compete with these, too.
+        spare: the head has this many rows for classes still to come, and incoming samples compete with these, too.
         forward: `apart`; `joint`: BatchNorm sees both batches as one; `replay-statistics`: its running statistics, by
             which it answers, are those of replayed samples alone.
         answer: by the `net`, or by the nearest class mean of the memory's features (`means`).

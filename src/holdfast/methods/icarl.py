@@ -16,7 +16,7 @@ from holdfast.nets import Net
 
 @dataclass(frozen=True, kw_only=True)
 class ICaRL(Method):
-    """Every class its own yes-or-no question; replayed samples keep the answers of the net at the last task switch.
+    """A binary loss for each class; replayed samples keep the answers of the net at the last task switch.
 
     It answers by the nearest class mean of the memory's features.
 

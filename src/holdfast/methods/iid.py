@@ -17,7 +17,7 @@ class IID(FineTuning):
 
     Args:
         head: `linear`, or `cosine`: logits are cosines divided by 0.1.
-        replay: without effect, as nothing is replayed.
+        replay: has no effect, as nothing is replayed.
     """
 
     iid_batches: ClassVar[int] = 1
@@ -29,7 +29,7 @@ class IIDOffline(IID):
 
     Args:
         head: `linear`, or `cosine`: logits are cosines divided by 0.1.
-        replay: without effect, as nothing is replayed.
+        replay: has no effect, as nothing is replayed.
         passes: how many.
     """
 
@@ -46,7 +46,7 @@ class IIDPlusPlus(FineTuning):
 
     Args:
         head: `linear`, or `cosine`: logits are cosines divided by 0.1.
-        replay: without effect, as nothing is replayed.
+        replay: has no effect, as nothing is replayed.
     """
 
     iid_batches: ClassVar[int] = 2

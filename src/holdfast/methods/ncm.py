@@ -9,7 +9,7 @@ from holdfast.nets.statistics import MeansHead
 
 @dataclass(frozen=True, kw_only=True)
 class NCM(RunningStatistics):
-    """Answers the class whose mean is nearest. The means of the features are all it learns; the encoder stays.
+    """Answers the class whose mean is nearest. The means of the features are all it learns; the encoder stays as it is.
 
     Args:
         head: `means`.

@@ -51,4 +51,4 @@ class RunningStatistics(Method):
 
     @abstractmethod
     def scores(self, head: Head) -> Scores:
-        """What scores features."""
+        """The function that scores features."""

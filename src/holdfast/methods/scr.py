@@ -17,7 +17,7 @@ from holdfast.nets import Net
 
 @dataclass(frozen=True, kw_only=True)
 class SCR(Method):
-    """Supervised contrastive replay: samples of a class, incoming or replayed, are drawn together in a projection.
+    """Supervised contrastive replay: samples of a class, incoming or replayed, are pulled together in a projection.
 
     It answers by the nearest class mean of the memory's features, before the projection.
 
@@ -25,7 +25,7 @@ class SCR(Method):
         head: `projection`.
         replay: how many samples are replayed in each step.
         temperature: of SupCon.
-        views: how often each sample is looked at; the second view differs only with augmentation on.
+        views: how many views of each sample are used; the second differs only with augmentation.
     """
 
     head: Literal["projection"] = "projection"  # type: ignore[assignment]

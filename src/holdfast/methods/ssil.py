@@ -14,7 +14,7 @@ from holdfast.nets import Net
 
 @dataclass(frozen=True, kw_only=True)
 class SSIL(Method):
-    """Separated softmax: incoming samples compete among the present task's classes, replayed among the earlier ones.
+    """Separated softmax: incoming samples compete among the current task's classes, replayed ones among earlier.
 
     Args:
         head: `linear`, or `cosine`: logits are cosines divided by 0.1.

@@ -90,7 +90,7 @@ def small_cnn(shape: tuple[int, ...] = (1, 28, 28), seed: int = 0, width: int = 
 
 
 def mlp(shape: tuple[int, ...], seed: int = 0, width: int = 128) -> nn.Sequential:
-    """Two hidden layers for vectors; anything else is flattened.
+    """An MLP with two hidden layers, for vectors; anything else is flattened.
 
     Args:
         shape: of one sample.

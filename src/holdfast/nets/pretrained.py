@@ -118,18 +118,18 @@ def pretrained(
 ) -> PretrainedEncoder:
     """Makes an encoder that was trained elsewhere, for `Learner` and `open`.
 
-    A learner is saved with the name of its encoder. Whoever loads it passes the encoder again, or has made one of
-    this name before in the same process: reading a file imports nothing.
+    A learner is saved with the name of its encoder. To load it, pass the encoder again, or make one of this
+    name first in the same process: reading a file imports nothing.
 
     Args:
         encoder: "timm:NAME" or "torchvision:NAME" for a model of that package, which has to be installed,
-            "file.py:factory" for what a function in a file of yours returns, or a module. Options may also follow the
+            "file.py:factory" for what a function in your own file returns, or a module. Options may also follow the
             name, as on the command line: "timm:resnet18,size=96".
         frozen: True if only the head on top of it is to learn; the learner then computes the features of a sample once,
-            and holds these instead of the sample. "but-last" if its last block is to learn too, False if all of it is.
-        weights: a safetensors file, where those that the package downloads are not wanted.
-        size: images are resized to so many pixels; timm and torchvision know it by themselves.
-        mean: images are normalised by it, where black is 0 and white is 1; timm and torchvision know it.
+            and keeps these instead of the sample. "but-last" if its last block is to learn too, False if all of it is.
+        weights: a safetensors file, instead of the weights that the package downloads.
+        size: images are resized to this many pixels; known for timm and torchvision.
+        mean: images are normalised with it, where black is 0 and white is 1; known for timm and torchvision.
         std: likewise.
 
     Returns:

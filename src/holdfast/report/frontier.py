@@ -14,18 +14,11 @@ from holdfast.report.figures import colour, write
 from holdfast.report.groups import is_usual, word
 from holdfast.report.statistics import mean_and_error, show
 from holdfast.report.tables import figure_of_macs, memory_of
-from holdfast.runs.spec import CHOICES
+from holdfast.runs.spec import CHOICES, SETTING
 from holdfast.runs.store import Record
 
-SHOWN = (
-    "codec",
-    "average",
-    "augment",
-    "momentum",
-    "updates_per_batch",
-    "standardise",
-    "start",
-)  # what sets two variants of a method apart, beside the net
+APART = ("stream", "memory", "lr", "net", "eval_every", "eval_mode")  # one stream; told elsewhere; of no effect
+SHOWN = [name for name in SETTING if name not in APART]  # what sets two variants of a method apart, beside the net
 MARKERS = "osD^vPX*"
 
 

@@ -90,7 +90,7 @@ def _miniature(setting: Setting, method: str) -> dict[str, object]:
         method += ("," if ":" in method else ":") + "rounds=2"
     if setting.memory not in MEMORY_OF_MINIATURES:
         known = ", ".join(map(str, MEMORY_OF_MINIATURES))
-        raise InputError(f"--memory {setting.memory}: there are miniatures with {known} samples a class only")
+        raise InputError(f"--memory {setting.memory}: there are only miniatures with {known} samples per class")
     memory = MEMORY_OF_MINIATURES[setting.memory]
     stream = f"fashion:first=20,tasks={tasks}{extra}"
     evaluation = "exact" if VALIDATION in setting.stream else "rotating:20"  # of validation samples there are few

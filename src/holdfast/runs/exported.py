@@ -54,7 +54,7 @@ def read(file: Path) -> list[Record]:
         raise InputError(f"{file} holds no records of runs; holdfast runs export --json makes such files")
     for number, record in enumerate(records, 1):
         for flaw in _flaws(record):
-            raise InputError(f"{file} holds something else than records of runs: of number {number}, {flaw}")
+            raise InputError(f"{file} holds something other than records of runs: in number {number}, {flaw}")
     return [completed(record) for record in records]
 
 

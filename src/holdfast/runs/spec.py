@@ -92,7 +92,7 @@ class RunSpec:
     )
     options: Mapping[str, str] = field(default_factory=dict, hash=False)  # of the method, written with it
     memory: int | str = chosen(
-        "samples a class in memory, M or M/class (default {usual}), or bytes in all: 614kB, 50MB",
+        "samples per class in memory, M or M/class (default {usual}), or bytes in all: 614kB, 50MB",
         default=20,
         usual=5,
         metavar="M",
@@ -100,7 +100,7 @@ class RunSpec:
         parse=_memory,
     )
     codec: str | None = chosen(
-        "hold samples as webp:75 (a quality from 0 to 100) or png: as many as fit where M a class would fit raw "
+        "hold samples as webp:75 (a quality from 0 to 100) or png: as many as fit in the bytes of M raw ones per class "
         "(default raw; holdfast, with images: webp:75)",
         default=None,
         metavar="NAME",
@@ -121,7 +121,7 @@ class RunSpec:
         "random crops and flips (default: no; holdfast, on images: yes)", default=False, affects="time", by_method=True
     )
     average: float = chosen(
-        "answer by a moving average of the net with this decay, as 0.99 (default {usual:g}: by the net that learns; "
+        "answer by a moving average of the net with this decay, such as 0.99 (default {usual:g}: the net that learns; "
         "holdfast: 0.99)",
         default=0.0,
         metavar="DECAY",
@@ -141,7 +141,7 @@ class RunSpec:
         by_method=True,
     )
     standardise: bool = chosen(
-        "samples get mean 0 and variance 1, by those that have been learned so far",
+        "samples get mean 0 and variance 1, computed from those learned so far",
         default=False,
         affects="time",
         later=True,

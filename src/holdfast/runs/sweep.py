@@ -122,10 +122,10 @@ class Sweep:
 
     def run(self, backend: Backend, show: Show = lambda event: None, repeat: Collection[RunSpec] = ()) -> None:
         """Does what is missing and repeats what is asked for. Ctrl-C stops it; nothing that was done is lost."""
-        with NameLocks(self.store.file.with_suffix(".claims")) as claims, self.store.kept_open():
-            claims.take({self.ids[spec]: f"{spec.title} seed {spec.seed}" for spec in self.to_do(repeat)})
+        with NameLocks(self.store.file.with_suffix(".claims")) as locks, self.store.kept_open():
+            locks.take({self.ids[spec]: f"{spec.title} seed {spec.seed}" for spec in self.to_do(repeat)})
             try:
-                for spec in repeat:  # not before they are claimed: another command may be at them
+                for spec in repeat:  # not before they are locked: another command may be at them
                     self._snapshot(spec).unlink(missing_ok=True)
                 self._run_all(self.to_do(repeat), backend, show)
             except KeyboardInterrupt:

@@ -135,7 +135,7 @@ class Gate:
                     if len(body) > self._limits.body:
                         raise Refused(413, f"a request may have {self._limits.body} bytes")
                     if self._held > self._limits.bodies * self._limits.body:
-                        raise Refused(429, "too much is being sent at a time", Retry_After="1")
+                        raise Refused(429, "too much is being sent at once", Retry_After="1")
         except TimeoutError:
             raise Refused(408, f"a request must arrive within {self._limits.seconds:g} seconds") from None
 

@@ -67,7 +67,7 @@ class Pictures:
             for part in response.iter_bytes():
                 content += part
                 if len(content) > self._limits.body or time.monotonic() > end:
-                    raise Refused(413, f"a picture may have {self._limits.body} bytes, and come in time")
+                    raise Refused(413, f"a picture may have {self._limits.body} bytes, and must come in time")
         return bytes(content)
 
     def _authorization(self, client: httpx.Client) -> dict[str, str]:

@@ -131,7 +131,7 @@ def _binary(content: bytes, shape: Sequence[int], kind: str) -> Found:
         return Found(strings=_checked(_unpacked(content), shape))
     dtype = _dtype(kind)
     if math.prod(shape) * dtype.itemsize != len(content):
-        raise Refused(400, "a tensor has not as many bytes as its shape and datatype say")
+        raise Refused(400, "a tensor does not have as many bytes as its shape and datatype say")
     return Found(np.frombuffer(content, dtype).reshape(shape))
 
 
@@ -164,7 +164,7 @@ def _dtype(kind: str) -> np.dtype[Any]:
 
 def _checked(strings: list[bytes], shape: Sequence[int]) -> list[bytes]:
     if len(strings) != math.prod(shape):
-        raise Refused(400, "a tensor has not as many strings as its shape says")
+        raise Refused(400, "a tensor does not have as many strings as its shape says")
     return strings
 
 

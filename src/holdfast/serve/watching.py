@@ -118,7 +118,7 @@ def routes(service: Service) -> APIRouter:
     async def events() -> StreamingResponse:
         """State and progress as server-sent events, at most one a second."""
         if streams.locked():
-            raise Refused(429, "too many follow the events already", Retry_After="5")
+            raise Refused(429, "too many clients follow the events already", Retry_After="5")
 
         async def follow() -> AsyncIterator[str]:
             async with streams:

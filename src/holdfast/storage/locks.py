@@ -1,4 +1,4 @@
-"""Who is at work on what. A claim ends with its process, however that ends, and tells others which process it is."""
+"""Who is at work on what. A lock ends with its process, however that ends, and tells others which process it is."""
 
 import hashlib
 import os
@@ -22,7 +22,7 @@ FLOCK = "qqihh" if sys.platform == "darwin" else "hhqqi"
 class NameLocks:
     """Locks on names, as locks on single bytes of one file. They hold between processes, not inside one.
 
-    Where the system has no such locks (Windows), nothing is claimed and nothing refused.
+    Where the system has no such locks (Windows), nothing is locked and nothing refused.
     """
 
     def __init__(self, file: Path) -> None:

@@ -99,7 +99,7 @@ def source(text: str, root: Path) -> Source:
 
 
 def ordered(dataset: Dataset, **options: str | float) -> Source:
-    """A dataset of one's own as a stream, for `holdfast.run(stream=...)`.
+    """Makes a dataset of your own into a stream, for `holdfast.run(stream=...)`.
 
     Args:
         dataset: the samples, as `holdfast.from_arrays` makes one.
@@ -110,7 +110,7 @@ def ordered(dataset: Dataset, **options: str | float) -> Source:
         The dataset and its order.
 
     Raises:
-        InputError: if an option is unknown or does not suit the dataset.
+        InputError: if an option is unknown or does not fit the dataset.
 
     Examples:
         >>> import numpy as np
