@@ -130,3 +130,17 @@ def test_an_int_beyond_all_floats_is_refused_where_infinity_is_not() -> None:
     assert Learner(mlp((2,)), "er", clip_samples=float("inf")).clip_samples == float("inf")
     with pytest.raises(InputError, match="clip_samples must be a finite number"):
         Learner(mlp((2,)), "er", clip_samples=10**400)
+
+
+def test_an_int_that_python_does_not_write_is_refused_in_one_line() -> None:
+    for make in (
+        lambda: whole("size", 10**5000),
+        lambda: whole("size", -(10**5000)),
+        lambda: real("share", 10**5000),
+        lambda: Learner(mlp((2,)), "er", classes=10**5000),
+        lambda: Learner(mlp((2,)), "er", standardise=10**5000),  # type: ignore[arg-type]
+        lambda: Reservoir(10**5000),
+        lambda: ERAML(replay=10**5000),
+    ):
+        with pytest.raises(InputError, match="not one that large"):
+            make()

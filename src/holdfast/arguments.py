@@ -41,8 +41,10 @@ DECAYS = Range(least=0, most=0.9999)  # of averages of weights and of momentum: 
 
 
 def whole(name: str, value: object, allowed: Range = NOT_NEGATIVE) -> int:
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or (number := int(value)) not in allowed:
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise InputError(f"{name} must be a whole number{allowed}, not {value!r}")
+    if (number := int(value)) not in allowed:
+        raise InputError(f"{name} must be a whole number{allowed}, not {_said(value)}")
     if abs(number) > LARGEST:
         raise InputError(f"{name} must be a whole number{allowed} and below 2**63")
     return number
@@ -50,7 +52,7 @@ def whole(name: str, value: object, allowed: Range = NOT_NEGATIVE) -> int:
 
 def switch(name: str, value: object) -> bool:
     if not isinstance(value, bool | np.bool_):
-        raise InputError(f"{name} must be True or False, not {value!r}")
+        raise InputError(f"{name} must be True or False, not {_said(value)}")
     return bool(value)
 
 
@@ -59,9 +61,13 @@ def real(name: str, value: object, allowed: Range = ANY) -> float:
         raise InputError(f"{name} must be a number{allowed}, not {value!r}")
     number = int(value) if isinstance(value, numbers.Integral) else float(value)
     if number not in allowed or (isinstance(number, int) and abs(number) > FINITE):
-        said = "one that large" if abs(number) >= LARGEST else f"{value!r}"
-        raise InputError(f"{name} must be a finite number{allowed}, not {said}")
+        raise InputError(f"{name} must be a finite number{allowed}, not {_said(value)}")
     return float(number) if abs(number) > LARGEST else number  # larger integers cannot be multiplied with a tensor
+
+
+def _said(value: object) -> str:
+    """Python does not write integers of thousands of digits."""
+    return "one that large" if isinstance(value, numbers.Integral) and abs(int(value)) > LARGEST else repr(value)
 
 
 def per_class(text: str) -> int | None:

@@ -17,7 +17,7 @@
     └── CheckpointError   a file of a learner is missing, damaged or does not fit
 
 The command line turns each of them into one line and exit code 2. There is one warning, OtherBits: what goes on here
-was begun elsewhere, so that its last bits are those of neither place.
+was begun elsewhere, so that its last bits are those of neither place, or records were made elsewhere.
 """
 
 import difflib
@@ -112,4 +112,4 @@ class CheckpointError(HoldfastError):
 
 
 class OtherBits(UserWarning):
-    """A warning: what continues here was begun elsewhere, so its last bits match neither machine."""
+    """A warning: what continues here was begun elsewhere, or a record was made there; its last bits may differ."""

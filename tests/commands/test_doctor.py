@@ -4,13 +4,15 @@ import json
 import tempfile
 import tomllib
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from holdfast.commands import doctor
 from holdfast.commands.main import main
-from holdfast.measure import trial
-from holdfast.measure.precision import Precision
+from holdfast.datasets.cifar import Layout
+from holdfast.measure import precision, trial
+from holdfast.measure.precision import VARIABLE, Precision
 from tests.pages import ROOT
 
 EXTRAS = dict(doctor.EXTRAS)
@@ -70,6 +72,25 @@ def test_a_disk_that_cannot_be_written_is_said(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
     (finding,) = doctor._disk()
     assert finding.state == "look" and "Read-only file system" in finding.text
+
+
+def test_a_precision_that_nobody_knows_is_said_where_it_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "fp8")
+    (finding,) = doctor._precision()
+    assert finding.state == "wrong" and "unknown precision in $HOLDFAST_PRECISION 'fp8'" in finding.text
+
+
+def test_folders_that_cannot_be_used_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(precision, "folder", lambda: tmp_path / "file" / "precision")
+    monkeypatch.setattr(Layout, "fault", refuse)
+    data, cache = doctor._folders(str(tmp_path))
+    assert data.state == "look" and data.text == f"{tmp_path} cannot be read: Permission denied"
+    assert cache.state == "look" and cache.text.endswith("cannot be written")
 
 
 def test_it_looks_for_every_extra() -> None:

@@ -3,6 +3,7 @@ import doctest
 import io
 import json
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -15,11 +16,12 @@ from rich.console import Console
 from torch import Tensor, nn
 
 import holdfast
+from holdfast import machine
 from holdfast.batch import Batch
 from holdfast.commands.main import main
 from holdfast.datasets.base import Dataset
 from holdfast.datasets.embedded import CLASSES
-from holdfast.errors import InputError, UnknownName
+from holdfast.errors import InputError, OtherBits, UnknownName
 from holdfast.laboratory import front
 from holdfast.laboratory import results as results_module
 from holdfast.methods import as_text, find, identity, make, parse
@@ -249,3 +251,16 @@ def test_a_run_that_fails_is_told(tmp_path: Path) -> None:
     assert len(results) == 0 and list(results.failed) == ["own.py:Bad seed 0"] and "&lt;oh&gt;" in results._repr_html_()
     with pytest.raises(InputError, match="no run is done; 1 failed: ValueError: <oh>"):
         results.table()
+
+
+def test_records_of_another_machine_are_not_mixed_silently(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run() -> Sequence[Any]:
+        return holdfast.run("er", TINY, seeds=1, net=encoder, out=tmp_path, progress=False)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run()
+    monkeypatch.setattr(machine, "_arithmetic", lambda threads: "another")
+    with pytest.warns(OtherBits, match="1 of these runs were made under other conditions") as said:
+        assert len(run()) == 1
+    assert said[0].filename == __file__

@@ -165,6 +165,9 @@ def test_it_can_be_forced(x: Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
     assert precision.asked(None) == "bf16" and precision.asked("float32") == "float32"
     with pytest.raises(UnknownName, match="auto, float32, bf16"):
         precision.asked("fp8")
+    monkeypatch.setenv(precision.VARIABLE, "fp8")
+    with pytest.raises(UnknownName, match="HOLDFAST_PRECISION"):
+        precision.asked(None)
 
 
 def test_here_it_is_float32_or_bf16_that_agrees(x: Tensor) -> None:

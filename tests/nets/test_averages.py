@@ -258,3 +258,6 @@ def test_what_cannot_be_averaged_says_so() -> None:
         taught(GDumb())
     with pytest.raises(InputError, match="float32 or float64"):
         Learner(mlp((4,)).bfloat16(), ERACE(), average=0.9)
+    with pytest.raises(InputError, match="average=0 answers without one"):
+        Learner(mlp((4,)).bfloat16(), memory=10)  # whose method brings an average
+    assert Learner(mlp((4,)).bfloat16(), memory=10, average=0).average is None

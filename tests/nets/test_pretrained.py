@@ -30,6 +30,12 @@ def net():
 
 def nothing():
     return 5
+
+def broken():
+    raise KeyError("weights")
+
+def needs(shape):
+    return net()
 """
 
 
@@ -155,6 +161,8 @@ def test_a_file_of_ones_own() -> None:
     for wrong, said in (
         ("nets.py:nett", "did you mean 'net'"),
         ("nets.py:nothing", "must return an nn.Module, not int"),
+        ("nets.py:broken", r"broken\(\) failed with KeyError: 'weights'"),
+        ("nets.py:needs", r"needs\(\) failed with TypeError: .* missing 1 required positional argument"),
         ("other.py:net", "no file other.py"),
         ("nets.py:net,frozen=maybe", "true, false or but-last"),
         ("nets.py:net,size=2", "size must be a whole number"),

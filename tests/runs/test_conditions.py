@@ -137,6 +137,9 @@ def test_records_made_elsewhere_or_in_another_precision_are_said_to_be(
     assert "1 of them not in bf16" in said("--precision", "bf16")
     monkeypatch.setattr(machine, "_arithmetic", lambda threads: "another")
     assert "1 of them under other conditions (processor, torch, threads)" in said()
+    assert said("--quiet") == ""
+    assert main([*command, "--quiet"]) == 0
+    assert "1 of 1 runs were made under other conditions" in " ".join(capsys.readouterr().out.split())
 
 
 def test_an_empty_id_is_no_run(npz: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

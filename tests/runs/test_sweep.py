@@ -136,6 +136,26 @@ class CutOff(ER):
 """
 
 
+AS_INSTALLED = "import sys; from holdfast.commands.main import main; sys.exit(main(sys.argv[1:]))"
+
+
+@pytest.mark.slow
+def test_files_beside_the_user_are_not_taken_for_modules_of_python(npz: str, tmp_path: Path) -> None:
+    command, here = tmp_path / "bin" / "holdfast", tmp_path / "here"
+    command.parent.mkdir()
+    here.mkdir()
+    command.write_text(AS_INSTALLED)
+    (here / "json.py").write_text(
+        "from dataclasses import dataclass\nfrom holdfast import ER\n\n"
+        "@dataclass(frozen=True, kw_only=True)\nclass Own(ER): ...\n"
+    )
+    (here / "warnings.py").write_text("raise RuntimeError")
+    run = [sys.executable, str(command), "run", "--stream", npz, "--method", "json.py:Own", "--seeds", "1"]
+    done = subprocess.run([*run, "--jobs", "1"], cwd=here, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Error" not in done.stderr
+
+
 @pytest.mark.slow
 def test_a_worker_may_die_in_the_middle_of_a_message(npz: str, tmp_path: Path, store: Store, same: Same) -> None:
     file = tmp_path / "method.py"
@@ -197,7 +217,16 @@ def test_nobody_waits_for_processes_that_are_still_starting(npz: str, tmp_path: 
     (tmp_path / "takes_long_to_import.py").write_text("open('importing', 'w').close()\nimport time\ntime.sleep(600)\n")
     (tmp_path / "script.py").write_text(INTERRUPTED)
     command = [sys.executable, "script.py", "run", "--stream", npz, "--out", "out"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
     assert done.returncode == 130
     assert done.stderr.splitlines()[-1].startswith("holdfast: stopped; 0 of 9 runs")
     assert "Traceback" not in done.stderr
@@ -248,6 +277,13 @@ def test_where_no_process_can_start_it_ends_at_once(npz: str, tmp_path: Path) ->
     assert done.returncode == 2
     assert "holdfast: processes for runs end before they begin" in done.stderr
     assert Store(tmp_path / "out" / "runs.sqlite").rows() == []
+
+
+def test_a_holder_in_another_container_has_no_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(NameLocks, "_lock", lambda *_: 0)  # as Linux says it
+    with NameLocks(tmp_path / "claims") as claims, pytest.raises(InUse, match="in use by another process") as refused:
+        claims.take({"a": "er seed 0"})
+    assert refused.value.pid is None
 
 
 HOLD = """

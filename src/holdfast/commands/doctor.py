@@ -24,6 +24,7 @@ import holdfast
 from holdfast import machine
 from holdfast.datasets import listing
 from holdfast.datasets.get import data_root
+from holdfast.errors import DataError, HoldfastError
 from holdfast.learner import Learner
 from holdfast.machine import cores
 from holdfast.measure import precision, trial
@@ -118,6 +119,11 @@ def _processor() -> Iterator[Finding]:
 
 
 def _precision() -> Iterator[Finding]:
+    try:
+        precision.asked(None)
+    except HoldfastError as error:
+        yield Finding("precision", str(error), "wrong")
+        return
     net, samples = _learner().net, _pictures(BATCH)
     before, now = (suitable(net, samples, anew=anew) for anew in (False, True))
     text = f"{now.name} for evaluation with the reduced ResNet-18: {now.why}"
@@ -186,10 +192,14 @@ def _disk() -> Iterator[Finding]:
 
 def _folders(data: str | None) -> Iterator[Finding]:
     root = data_root(data)
-    there = [row.name for row in listing(root) if row.status == "present"]
-    yield Finding("data", f"{root}: {', '.join(there)}", value=str(root))
+    try:
+        there = [row.name for row in listing(root) if row.status == "present"]
+        yield Finding("data", f"{root}: {', '.join(there)}", value=str(root))
+    except DataError as error:
+        yield Finding("data", str(error), "look", str(root))
     cache = precision.folder().parent
-    writable = os.access(next(folder for folder in (cache, *cache.parents) if folder.exists()), os.W_OK)
+    above = next(each for each in (cache, *cache.parents) if os.path.lexists(each))
+    writable = above.is_dir() and os.access(above, os.W_OK)
     yield Finding("cache", f"{cache}" + ("" if writable else " cannot be written"), "right" if writable else "look")
 
 

@@ -28,6 +28,8 @@ def carry_out(specs: Sequence[RunSpec], options: argparse.Namespace) -> int:
     console, how = terminal_for(options), execution(options)
     plans = do_missing(specs, how, progress_for(options))
     _show_results(console, plans, how, by_class=options.by_class)
+    if options.quiet and (count := plans.made_elsewhere()):  # it is said otherwise where runs are under way
+        console.print(f"{count} of {len(plans.ids)} runs were made under other conditions (processor, torch, threads)")
     return say_what_is_missing(plans)
 
 

@@ -55,7 +55,7 @@ def listing(root: Path) -> list[Row]:
                 train=sum(layout.train.values()),
                 test=sum(layout.test.values()),
                 sample_shape=cifar.SAMPLE_SHAPE,
-                status=f"holdfast data get {name}" if layout.fault(root) else "present",
+                status=f"holdfast data get {name}" if _fault(layout, root) else "present",
             )
             for name, layout in cifar.LAYOUTS.items()
         ),
@@ -65,9 +65,16 @@ def listing(root: Path) -> list[Row]:
             train=mini.classes * mini.train,
             test=mini.classes * mini.test,
             sample_shape=mini.sample_shape,
-            status=f"holdfast data get {mini.name} --from PATH" if mini.fault(root) else "present",
+            status=f"holdfast data get {mini.name} --from PATH" if _fault(mini, root) else "present",
         ),
     ]
+
+
+def _fault(layout: cifar.Layout | mini_imagenet.Layout, root: Path) -> str | None:
+    try:
+        return layout.fault(root)
+    except OSError as error:
+        raise DataError(f"{root} cannot be read: {error.strerror}") from error
 
 
 def fingerprint(dataset: Dataset) -> str:

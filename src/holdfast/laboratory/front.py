@@ -1,6 +1,7 @@
 """The front door: runs and sweeps as function calls."""
 
 import inspect
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from holdfast.datasets import Dataset
-from holdfast.errors import UnknownName
+from holdfast.errors import OtherBits, UnknownName
 from holdfast.laboratory.execution import NOTHING, Execution, Objects, do_missing
 from holdfast.laboratory.objects import named
 from holdfast.laboratory.results import Results
@@ -38,7 +39,8 @@ def run(
         stream: one or several: names as on the command line, a `Dataset`, one of Hugging Face's or
             torch's, as `holdfast.from_dataset` takes it, or what `holdfast.ordered` makes of a `Dataset`.
         seeds: how many; `seed=[3, 7]` says which.
-        progress: whether to show progress.
+        progress: whether to show progress. Without it, records that were made under other conditions (on another kind
+            of processor, ...) give the warning `OtherBits`.
         more: other options of `holdfast run`, by name: memory, codec, lr, momentum, augment,
             average, updates, standardise, net (a name, or a function that makes an encoder from
             `(sample_shape, seed=...)`), start, probe, eval_every, eval; a list stands for each of its values. And how
@@ -107,10 +109,13 @@ def sweep(
 
 def carry_out(specs: Sequence[RunSpec], how: Execution, given: Objects = NOTHING, *, progress: bool = True) -> Results:
     """Does the runs that are missing. An interrupt is raised again when everything is safe."""
-    results = Results(do_missing(specs, how, _console(progress), given), given)
-    if results.stopped:
+    done = do_missing(specs, how, _console(progress), given)
+    if done.stopped:
         raise KeyboardInterrupt
-    return results
+    if not progress and (count := done.made_elsewhere()):  # which is shown otherwise
+        note = f"{count} of these runs were made under other conditions (processor, torch, threads)"
+        warnings.warn(f"{note}; fresh=True repeats them", OtherBits, stacklevel=3)
+    return Results(done, given)
 
 
 def _specs(chosen: Mapping[str, Any], how: Execution) -> tuple[list[RunSpec], Objects]:

@@ -44,7 +44,7 @@ def asked(option: str | None) -> str:
     """The option, else the environment variable, else auto."""
     choice = option or os.environ.get(VARIABLE) or "auto"
     if choice not in CHOICES:
-        raise UnknownName("precision", choice, CHOICES)
+        raise UnknownName("precision" if option else f"precision in ${VARIABLE}", choice, CHOICES)
     return choice
 
 

@@ -21,7 +21,8 @@ class Average:
 
     def __init__(self, live: Net, decay: float) -> None:
         if any(p.requires_grad and p.itemsize < 4 for p in live.parameters()):
-            raise InputError("average needs weights in float32 or float64: in less, small shares do not add up")
+            why = "in less, small shares do not add up"
+            raise InputError(f"average needs weights in float32 or float64: {why}; average=0 answers without one")
         self.net = live.twin()
         self.net.encoder.standardise = live.encoder.standardise  # statistics of the samples, and not of a net
         self.decay = decay

@@ -118,7 +118,10 @@ def _from_file(file: Path, factory: str) -> nn.Module:
     namespace = vars(module_of(file, "a net"))
     if factory not in namespace:
         raise UnknownName(f"function in {file}", factory, [name for name, v in namespace.items() if callable(v)])
-    module = namespace[factory]()
+    try:
+        module = namespace[factory]()
+    except Exception as error:
+        raise InputError(f"net {file}:{factory}: {factory}() failed with {type(error).__name__}: {error}") from error
     if not isinstance(module, nn.Module):
         raise InputError(f"net {file}:{factory}: {factory}() must return an nn.Module, not {type(module).__name__}")
     return module

@@ -105,15 +105,20 @@ class Sweep:
     def differences(self) -> list[str]:
         """In what records that are there differ from those that would be made here and now."""
         rows = self._rows()
-        made = self.store.made([row["id"] for row in rows.values()]).values()
-        here = machine.conditions(threads=1)  # as runs have it
+        made = self._made().values()
         asked = None if self._precision in (None, "auto") else self._precision
         counts = {
             "by another version of the code": sum(row["code"] != code_hash(s.method) for s, row in rows.items()),
-            "under other conditions (processor, torch, threads)": sum(_elsewhere(each, here) for each in made),
+            "under other conditions (processor, torch, threads)": self.made_elsewhere(),
             f"not in {asked}": sum(each["precision"] not in (None, asked) for each in made) if asked else 0,
         }
         return [f"{count} of them {what}" for what, count in counts.items() if count]
+
+    def made_elsewhere(self) -> int:
+        """How many records were not made here alone, under the conditions that are here now."""
+        made = self._made().values()
+        here = machine.conditions(threads=1) if made else {}  # as runs have it
+        return sum(_elsewhere(each, here) for each in made)
 
     def to_do(self, repeat: Collection[RunSpec] = ()) -> list[RunSpec]:
         """What is missing, and what is to be repeated."""
@@ -192,6 +197,9 @@ class Sweep:
     def _rows(self) -> dict[RunSpec, Record]:
         rows = {row["id"]: row for row in self.store.rows()}
         return {spec: rows[self.ids[spec]] for spec in self.done()}
+
+    def _made(self) -> dict[str, Record]:
+        return self.store.made([self.ids[spec] for spec in self.done()])
 
     def _with(self, status: str | None) -> list[RunSpec]:
         found = self.store.status(self.ids.values())

@@ -43,7 +43,7 @@ class NameLocks:
             if holder is not None:
                 for mine in taken:
                     self._unlock(mine)
-                raise InUse(title, holder)
+                raise InUse(title, holder if holder > 0 else None)  # those of other containers have no number here
             taken.append(place)
 
     def _lock(self, place: int) -> int | None:

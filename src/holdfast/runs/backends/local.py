@@ -24,6 +24,7 @@ from holdfast.streams import Source, source
 
 SECONDS_TO_SAVE = 4
 SECONDS_TO_END = 4
+SAFE_PATH = "PYTHONSAFEPATH"  # of Python: the folder it is started in holds no modules
 NOT_KNOWN = 255  # an exit code that only the fork server knew, which is gone
 MOST_FALSE_STARTS = 5  # processes in a row that end by themselves before they say anything: no run can be done here
 
@@ -84,7 +85,7 @@ class Local:
         ours, theirs = self._context.Pipe()
         process = self._context.Process(target=_serve, args=(self._root, self._sources, theirs), daemon=True)
         try:
-            with _without_main():
+            with _without_main(), _without_this_folder():
                 process.start()
         except (EOFError, OSError) as error:  # the fork server has died
             _end_fork_server()
@@ -141,6 +142,22 @@ def _without_main() -> Iterator[None]:
         yield
     finally:
         sys.modules["__main__"] = main
+
+
+@contextmanager
+def _without_this_folder() -> Iterator[None]:
+    """The fork server, which is started once, would import a file of the user's that is named as a module of Python's.
+
+    Processes for runs have the path of this one nevertheless.
+    """
+    before = os.environ.get(SAFE_PATH)
+    os.environ[SAFE_PATH] = "1"
+    try:
+        yield
+    finally:
+        os.environ.pop(SAFE_PATH)
+        if before is not None:
+            os.environ[SAFE_PATH] = before
 
 
 def _end_fork_server() -> None:
