@@ -8,6 +8,7 @@ from torch import Tensor
 from holdfast.samples import is_dense
 
 LARGEST = 2.0**63  # of a weight or statistic: the square of a larger one would be infinite
+LARGE = 2.0**10  # rare in a net that is well; answers may be infinite from here on
 
 
 def has_numbers(tensor: Tensor) -> bool:
@@ -27,5 +28,11 @@ def all_finite(tensors: Iterable[Tensor]) -> bool:
 
 def all_below(limit: float, tensors: Iterable[Tensor]) -> bool:
     """Whether every absolute value is below the limit; NaN is not."""
+    return largest(tensors) < limit
+
+
+@torch.no_grad()
+def largest(tensors: Iterable[Tensor]) -> float:
+    """The largest absolute value; NaN if there is one."""
     norms = list(torch._foreach_norm(tensors, torch.inf)) if (tensors := list(tensors)) else []
-    return not norms or bool((torch.stack(norms) < limit).all())
+    return float(torch.stack(norms).max()) if norms else 0.0

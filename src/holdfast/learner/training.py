@@ -11,7 +11,7 @@ from torch import Tensor
 from holdfast.augment import Augment
 from holdfast.batch import Batch
 from holdfast.errors import NonFiniteError
-from holdfast.learner.finite import LARGEST, all_below, all_finite, has_numbers, numbers_of
+from holdfast.learner.finite import LARGE, LARGEST, all_below, all_finite, has_numbers, largest, numbers_of
 from holdfast.memory import Memory
 from holdfast.memory.class_index import Journal
 from holdfast.methods.base import Method, StepContext
@@ -98,17 +98,19 @@ class Training:
         if (standardise := self.net.encoder.standardise) is not None:
             journal.on_undo(standardise.restorer())
             standardise.add(self.net.encoder.scaled(new.x))
-        extra: Mapping[str, Tensor] = {}
-        for repetition in range(self.updates):
-            try:
-                extra = self._update(method, new, step, repetition)
-            except NonFiniteError as error:
-                raise self._failure(str(error), way_back) from None
-        if self.average is not None:
-            self.average.update(step)
+        try:
+            for repetition in range(self.updates):
+                extra, reached = self._update(method, new, step, repetition)
+            if self.average is not None:
+                self.average.update(step)
+            if reached > LARGE and not self._can_answer(new.x):
+                raise NonFiniteError(f"after step {step} the net could not answer even what it has just learned")
+        except NonFiniteError as error:
+            raise self._failure(str(error), way_back) from None
         return extra
 
-    def _update(self, method: Method, new: Batch, step: int, repetition: int) -> Mapping[str, Tensor]:
+    def _update(self, method: Method, new: Batch, step: int, repetition: int) -> tuple[Mapping[str, Tensor], float]:
+        """One gradient step. Also returns the largest value that it leaves in the net."""
         with torch_seeded(self.seed, _at("net", repetition), step, self.device), _training(self.net):
             loss, extra = method.learn(new, self.context(method, "recall", step, repetition))
             if not loss.isfinite():
@@ -118,9 +120,15 @@ class Training:
                 raise NonFiniteError(f"a gradient is not finite at step {step}")
             self.optimizer.step()
             self.optimizer.zero_grad(set_to_none=True)
-            if not all_below(LARGEST, [*state, *numbers_of(self.optimizer)]):
+            reached = largest(state)
+            if not reached < LARGEST or not all_below(LARGEST, numbers_of(self.optimizer)):
                 raise NonFiniteError(f"step {step} leaves the net with a value that nothing can be computed with")
-        return extra
+        return extra, reached
+
+    @torch.no_grad()
+    def _can_answer(self, x: Tensor) -> bool:
+        """Whether finite values still make finite scores."""
+        return all(bool(net(x).isfinite().all()) for net in self.nets)
 
     def _view(self, batch: Batch, rng: np.random.Generator, share: float) -> Batch:
         """A batch as the net is to see it: on its device, and a share of it augmented."""
