@@ -137,6 +137,8 @@ def open(
         learner.serialized()  # or an error
         return learner
 
+    if keep:
+        history.check_place(Path(path))
     fresh = None if (Path(path) / LEARNER).exists() else new()  # before there is a folder, in case it is refused
     folder = Folder(Path(path), sync_every, checkpoint_every)
     try:
@@ -300,6 +302,9 @@ class DurableLearner(Learner):
 
     def _write(self, folder: Folder, spare: int | None = None) -> None:
         folder.checkpoint(self._in_folder)
+        self._keep_copy(folder, spare)
+
+    def _keep_copy(self, folder: Folder, spare: int | None = None) -> None:
         if self._keep:
             history.keep(folder.path, self.step, folder.learner_file.read_bytes(), self._keep, spare)
 
@@ -318,8 +323,11 @@ class DurableLearner(Learner):
         else:  # too large for the log; or nothing on the disk may know any more of what was erased
             journal.on_undo(self._folder.disown)
             if operation is None:
-                history.erase(self._folder.path)
-            self._write(self._folder)
+                history.set_aside(self._folder.path, journal)
+            self._folder.checkpoint(self._in_folder)
+            if operation is None:
+                history.clear(self._folder.path)
+            self._keep_copy(self._folder)
 
 
 def _is_large(question: operations.Asked) -> bool:
@@ -343,6 +351,7 @@ def _recovered(
         learner.tally = new_tally(progress, learner, learner.tally)
         changed = True
     try:
+        history.clear(folder.path)
         folder.go_on(learner._in_folder, anew=bool(found.reading.entries or moved or changed))
     except WriteError as error:
         raise WriteError(f"{error}; holdfast.open(folder, read_only=True) answers without writing") from error
