@@ -287,6 +287,13 @@ def test_r34_a_step_that_leaves_numbers_no_step_can_start_from_is_taken_back(
     learner.observe(x, y)
 
 
+def test_what_is_not_finite_is_named() -> None:
+    encoder = nn.Linear(8, 8)
+    encoder.register_buffer("mask", torch.full((8, 8), -torch.inf).triu(1))
+    with pytest.raises(NonFiniteError, match=r"in encoder.module.mask \(a mask may have -1e9 in place of -inf\)"):
+        learner_of("er", encoder).observe(*batch(0))
+
+
 class Steep(nn.Module):
     """What it makes is infinite long before its weight is."""
 

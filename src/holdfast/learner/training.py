@@ -122,8 +122,18 @@ class Training:
             self.optimizer.zero_grad(set_to_none=True)
             reached = largest(state)
             if not reached < LARGEST or not all_below(LARGEST, numbers_of(self.optimizer)):
-                raise NonFiniteError(f"step {step} leaves the net with a value that nothing can be computed with")
+                raise NonFiniteError(
+                    f"step {step} leaves the net with a value that nothing can be computed with{self._place()}"
+                )
         return extra, reached
+
+    def _place(self) -> str:
+        """Where in the net such a value is."""
+        for name, tensor in (*self.net.named_parameters(), *self.net.named_buffers()):
+            if has_numbers(tensor) and not all_below(LARGEST, [tensor]):
+                is_buffer = not isinstance(tensor, torch.nn.Parameter)
+                return f", in {name}" + (" (a mask may have -1e9 in place of -inf)" if is_buffer else "")
+        return ""
 
     @torch.no_grad()
     def _can_answer(self, x: Tensor) -> bool:
