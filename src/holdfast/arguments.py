@@ -37,6 +37,7 @@ AT_LEAST_ONE = Range(least=1)
 UPDATES = Range(least=1, most=1000)  # gradient steps on one batch: with more, it would seem to hang
 COUNTED = Range(least=0, most=2**53)  # of what has happened so far: nobody has counted further
 LEARNING_RATES = Range(above=0, most=1000)
+OWN_LEARNING_RATES = Range(least=0, most=1000)  # of an optimizer of one's own, which may rest
 DECAYS = Range(least=0, most=0.9999)  # of averages of weights and of momentum: float32 cannot add up smaller shares
 
 
@@ -59,7 +60,7 @@ def real(name: str, value: object, allowed: Range = ANY) -> float:
         raise InputError(f"{name} must be a number{allowed}, not {value!r}")
     number = int(value) if isinstance(value, numbers.Integral) else float(value)
     if number not in allowed or (isinstance(number, int) and abs(number) > FINITE):
-        said = f"{value!r}" if abs(number) < LARGEST else "one that large"
+        said = "one that large" if abs(number) >= LARGEST else f"{value!r}"
         raise InputError(f"{name} must be a finite number{allowed}, not {said}")
     return float(number) if abs(number) > LARGEST else number  # larger integers cannot be multiplied with a tensor
 

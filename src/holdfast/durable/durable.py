@@ -1,16 +1,19 @@
 """A learner that lives in a folder: what it has acknowledged survives its process and the power."""
 
+import copy
 import warnings
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
+import torch
 from torch import Tensor, nn
 
 from holdfast import __version__, machine
 from holdfast.arguments import Range, real, whole
 from holdfast.augment import Augment
+from holdfast.batch import Batch
 from holdfast.durable import backups, history
 from holdfast.durable.folder import Folder, LogHasEnded
 from holdfast.durable.log import LARGEST_ENTRY
@@ -33,6 +36,8 @@ from holdfast.learner.transaction import Result, nothing
 from holdfast.memory import Memory
 from holdfast.memory.class_index import Journal
 from holdfast.methods.base import Method
+from holdfast.nets.structure import changed, structure
+from holdfast.seeds import torch_seeded
 from holdfast.storage import checkpoint
 
 CHECKPOINT_EVERY = 1000
@@ -286,6 +291,25 @@ class DurableLearner(Learner):
         except CheckpointError as error:
             raise LabelError(f"y: {error}") from None
         return labels
+
+    def _admit(self, samples: Tensor, labels: Sequence[Hashable], journal: Journal) -> Batch:
+        is_first = self.sample_template is None
+        batch = super()._admit(samples, labels, journal)
+        if is_first and self._folder is not None:
+            self._refuse_if_it_changes(batch.x)
+        return batch
+
+    def _refuse_if_it_changes(self, samples: Tensor) -> None:
+        """An encoder that is set otherwise after a batch would not fit when the folder is opened again."""
+        encoder = copy.deepcopy(self.net.encoder).train()
+        before = structure(encoder.module)
+        with torch_seeded(self.seed, "query", self.step, self.device), torch.no_grad():
+            encoder(samples)
+        if names := changed(before, structure(encoder.module)):
+            raise InputError(
+                f"the encoder changes {names[0]} while it learns: such a value needs a buffer, to be there again when "
+                "the folder is opened"
+            )
 
     def _way_back(self) -> str:
         if self._folder is None or self.step == self._written_at:
