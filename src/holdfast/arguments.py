@@ -37,6 +37,7 @@ AT_LEAST_ONE = Range(least=1)
 UPDATES = Range(least=1, most=1000)  # gradient steps on one batch: with more, it would seem to hang
 COUNTED = Range(least=0, most=2**53)  # of what has happened so far: nobody has counted further
 LEARNING_RATES = Range(above=0, most=1000)
+OWN_LEARNING_RATES = Range(least=0, most=1000)  # of an optimizer of one's own, which may rest
 DECAYS = Range(least=0, most=0.9999)  # of averages of weights and of momentum: float32 cannot add up smaller shares
 
 

@@ -3,6 +3,7 @@
 import copy
 import enum
 import gc
+import math
 import os
 import signal
 import subprocess
@@ -211,6 +212,40 @@ def test_a_learning_rate_beside_an_optimizer_is_refused_every_time(home: Path) -
         opened(home, optimizer=adam).close()
     with pytest.raises(InputError, match="lr is for the built-in SGD"):
         opened(home, lr=0.1, optimizer=adam)
+
+
+def test_an_optimizer_of_ones_own_may_rest_but_not_run_away(home: Path) -> None:
+    def resting(parameters: Any) -> torch.optim.Optimizer:
+        first, *others = parameters
+        return torch.optim.SGD([{"params": [first], "lr": 0.0}, {"params": others, "lr": 0.1}])
+
+    with opened(home, optimizer=resting) as learner:
+        learner.observe(*BATCHES[0])
+        there = learner.state_hash()
+    with opened(home, optimizer=resting) as learner:
+        assert learner.state_hash() == there
+    for rate in (math.inf, 1e30):
+        with pytest.raises(InputError, match="lr of the optimizer must be a finite number of 0 or more"):
+            opened(home.with_name("other"), optimizer=lambda p: torch.optim.SGD(p, lr=rate))  # noqa: B023
+    assert not home.with_name("other").exists()
+
+
+def test_an_encoder_that_counts_outside_a_buffer_is_refused_at_once_and_not_when_it_is_opened_again(home: Path) -> None:
+    class Counting(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer, self.drop, self.calls = nn.Linear(3, 4), nn.Dropout(), 0
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.calls += self.training
+            return self.drop(self.layer(x))  # type: ignore[no-any-return]
+
+    with holdfast.open(home, Counting(), ERACE(), memory=20) as learner:
+        before = learner.state_hash()
+        for _ in range(2):
+            with pytest.raises(InputError, match=r"the encoder changes calls while it learns: .* needs a buffer"):
+                learner.observe(*BATCHES[0])
+        assert learner.state_hash() == before
 
 
 def test_the_same_line_with_numpys_numbers_works_every_time(home: Path) -> None:

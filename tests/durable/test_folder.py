@@ -334,6 +334,20 @@ def test_the_callers_default_type_changes_nothing(home: Path) -> None:
     learner.close()
 
 
+def test_nor_does_it_change_an_average(home: Path) -> None:
+    learner = opened(home, average=0.9)
+    torch.set_default_dtype(torch.float64)
+    try:
+        for batch in BATCHES[:3]:
+            learner.observe(*batch)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    there = learner.state_hash()
+    del learner  # as if it was killed
+    with opened(home) as learner:
+        assert learner.state_hash() == there
+
+
 def only_log_of(folder: Path) -> Path:
     (file,) = folder.glob("log.*")
     return file

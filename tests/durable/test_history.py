@@ -1,5 +1,6 @@
 """Going back to a checkpoint that was kept."""
 
+import errno
 import os
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 import holdfast
 from holdfast import ERACE, mlp
 from holdfast.durable import durable
-from holdfast.errors import CheckpointError, InputError, InUse
+from holdfast.errors import CheckpointError, InputError, InUse, WriteError
 
 X = np.random.default_rng(0).standard_normal((8, 3)).astype(np.float32)
 
@@ -100,6 +101,58 @@ def test_what_a_killed_writer_left_is_forgotten_with_the_rest(tmp_path: Path) ->
         (tmp_path / "w" / "kept" / "1").rename(tmp_path / "w" / "kept" / ".1.0123456789abcdef")
         learner.forget("secret")
     assert [file.name for file in (tmp_path / "w" / "kept").iterdir()] == ["1"]
+
+
+@pytest.mark.parametrize("failing", ["replace", "unlink"])
+@pytest.mark.parametrize("at", [1, 2, 3, 4])
+def test_when_forgetting_fails_none_is_lost(
+    failing: str, at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call, calls = getattr(os, failing), [0]
+
+    def fails(*given: Any, **named: Any) -> Any:
+        calls[0] += 1
+        if calls[0] == at:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return call(*given, **named)
+
+    with holdfast.open(tmp_path / "w", mlp((3,), width=8), ERACE(), memory=20, keep=2) as learner:
+        for _ in range(2):
+            learner.observe(X, ["secret"] * 4 + ["b"] * 4)
+            learner.checkpoint()
+        before = learner.state_hash()
+        with monkeypatch.context() as patch:
+            patch.setattr(os, failing, fails)
+            try:
+                learner.forget("secret")
+            except WriteError:
+                assert learner.state_hash() == before
+                assert [each.step for each in holdfast.kept(tmp_path / "w")] == [2, 1]
+        if learner.state_hash() == before:
+            learner.forget("secret")
+    assert not any(b"secret" in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
+
+
+def test_what_was_set_aside_by_a_killed_process_is_removed_when_the_folder_is_opened(tmp_path: Path) -> None:
+    with holdfast.open(tmp_path / "w", mlp((3,), width=8), ERACE(), memory=20, keep=2) as learner:
+        learner.observe(X, list("abababab"))
+    aside = tmp_path / "w" / "kept" / ".0.0123456789abcdef"
+    (tmp_path / "w" / "kept" / "0").rename(aside)
+    holdfast.open(tmp_path / "w").close()
+    assert not aside.exists()
+
+
+def test_something_else_in_their_place_is_an_error_that_says_so(tmp_path: Path) -> None:
+    with holdfast.open(tmp_path / "w", mlp((3,), width=8), ERACE(), memory=20) as learner:
+        learner.observe(X, list("abababab"))
+    (tmp_path / "w" / "kept").write_text("somebody else's")
+    with pytest.raises(
+        InputError, match=r"kept is no folder, but keep=\.\.\. keeps checkpoints in one .*: move it away"
+    ):
+        holdfast.open(tmp_path / "w", keep=2)
+    with holdfast.open(tmp_path / "w") as learner:
+        learner.forget("a")
+    assert (tmp_path / "w" / "kept").read_text() == "somebody else's"
 
 
 def test_a_question_too_large_for_the_log_erases_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -287,6 +287,41 @@ def test_r34_a_step_that_leaves_numbers_no_step_can_start_from_is_taken_back(
     learner.observe(x, y)
 
 
+def test_what_is_not_finite_is_named() -> None:
+    encoder = nn.Linear(8, 8)
+    encoder.register_buffer("mask", torch.full((8, 8), -torch.inf).triu(1))
+    with pytest.raises(NonFiniteError, match=r"in encoder.module.mask \(a mask may have -1e9 in place of -inf\)"):
+        learner_of("er", encoder).observe(*batch(0))
+
+
+class Steep(nn.Module):
+    """What it makes is infinite long before its weight is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.weight**12
+
+
+@pytest.mark.parametrize("average", [0.0, 0.9])
+def test_r34_a_step_after_which_nothing_could_be_answered_is_taken_back(average: float) -> None:
+    learner = learner_of("er", Steep(), lr=1e-3, average=average)
+    learner.observe(*batch(0))
+    learner.change(lr=1000)
+    said = []
+    for number in range(1, 10):
+        before = learner.state_hash()
+        try:
+            learner.observe(*batch(number))
+        except NonFiniteError as error:
+            said.append(str(error))
+            assert learner.state_hash() == before
+        assert np.isfinite(learner.predict_proba(batch(number)[0])).all()
+    assert any("could not answer even what it has just learned" in error for error in said)
+
+
 def test_r34_one_that_cannot_go_on_says_so_and_a_folder_goes_back(tmp_path: Path) -> None:
     home = tmp_path / "home"
     learner = holdfast.open(home, mlp((8,)), DERPlusPlus(), memory=50, clip_samples=math.inf)

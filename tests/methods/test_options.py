@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         (ER, {"replay": -1}, "ER: replay must be a whole number of 0 or more, not -1"),
         (ER, {"replay": 2.5}, "ER: replay must be a whole number of 0 or more, not 2.5"),
         (ER, {"replay": True}, "replay"),
+        (GDumb, {"rounds": 2**31}, "rounds must be a whole number of 0 or more and at most 10000"),
         (ER, {"replay": "5"}, "replay"),
         (ER, {"head": "round"}, "unknown value of ER: head 'round': there are linear, cosine"),
         (ERACE, {"compete": "bach"}, "did you mean 'batch'"),

@@ -263,6 +263,18 @@ def test_a_forged_file_with_a_right_checksum_is_refused_when_it_is_loaded(
         Learner.load(file, optimizer=adam)
 
 
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.float32])
+def test_a_forged_type_of_a_count_is_refused_when_it_is_loaded(dtype: torch.dtype, file: Path) -> None:
+    learner = Learner(small_cnn((1, 8, 8), width=4), ERACE(), memory=20)
+    learner.observe(torch.zeros(2, 1, 8, 8), list("ab"))
+    learner.save(file)
+    tensors, manifest = checkpoint.read(file)
+    (name, *_) = (name for name in tensors if name.endswith("num_batches_tracked"))
+    file.write_bytes(checkpoint.pack(tensors | {name: tensors[name].to(dtype)}, manifest))
+    with pytest.raises(CheckpointError, match="num_batches_tracked has shape"):
+        Learner.load(file)
+
+
 @pytest.mark.parametrize("name", ["Adam", "AdamW", "NAdam", "RAdam", "Adamax", "Adagrad", "ASGD", "RMSprop", "Rprop"])
 def test_every_usual_optimizer_comes_back(name: str, file: Path) -> None:
     optimizer = partial(getattr(torch.optim, name), lr=0.01)

@@ -1,16 +1,19 @@
 """A learner that lives in a folder: what it has acknowledged survives its process and the power."""
 
+import copy
 import warnings
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
+import torch
 from torch import Tensor, nn
 
 from holdfast import __version__, machine
 from holdfast.arguments import Range, real, whole
 from holdfast.augment import Augment
+from holdfast.batch import Batch
 from holdfast.durable import backups, history
 from holdfast.durable.folder import Folder, LogHasEnded
 from holdfast.durable.log import LARGEST_ENTRY
@@ -34,6 +37,8 @@ from holdfast.learner.transaction import Result, nothing
 from holdfast.memory import Memory
 from holdfast.memory.class_index import Journal
 from holdfast.methods.base import Method
+from holdfast.nets.structure import changed, structure
+from holdfast.seeds import torch_seeded
 from holdfast.storage import checkpoint
 
 CHECKPOINT_EVERY = 1000
@@ -138,6 +143,8 @@ def open(
         learner.serialized()  # or an error
         return learner
 
+    if keep:
+        history.check_place(Path(path))
     fresh = None if (Path(path) / LEARNER).exists() else new()  # before there is a folder, in case it is refused
     folder = Folder(Path(path), sync_every, checkpoint_every)
     try:
@@ -286,6 +293,25 @@ class DurableLearner(Learner):
             raise LabelError(f"y: {error}") from None
         return labels
 
+    def _admit(self, samples: Tensor, labels: Sequence[Hashable], journal: Journal) -> Batch:
+        is_first = self.sample_template is None
+        batch = super()._admit(samples, labels, journal)
+        if is_first and self._folder is not None:
+            self._refuse_if_it_changes(batch.x)
+        return batch
+
+    def _refuse_if_it_changes(self, samples: Tensor) -> None:
+        """An encoder that is set otherwise after a batch would not fit when the folder is opened again."""
+        encoder = copy.deepcopy(self.net.encoder).train()
+        before = structure(encoder.module)
+        with torch_seeded(self.seed, "query", self.step, self.device), torch.no_grad():
+            encoder(samples)
+        if names := changed(before, structure(encoder.module)):
+            raise InputError(
+                f"the encoder changes {names[0]} while it learns: such a value needs a buffer, to be there again when "
+                "the folder is opened"
+            )
+
     def _way_back(self) -> str:
         if self._folder is None or self.step == self._written_at:
             return super()._way_back()
@@ -301,6 +327,9 @@ class DurableLearner(Learner):
 
     def _write(self, folder: Folder, spare: int | None = None) -> None:
         folder.checkpoint(self._in_folder)
+        self._keep_copy(folder, spare)
+
+    def _keep_copy(self, folder: Folder, spare: int | None = None) -> None:
         if self._keep:
             history.keep(folder.path, self.step, folder.learner_file.read_bytes(), self._keep, spare)
 
@@ -319,8 +348,11 @@ class DurableLearner(Learner):
         else:  # too large for the log; or nothing on the disk may know any more of what was erased
             journal.on_undo(self._folder.disown)
             if operation is None:
-                history.erase(self._folder.path)
-            self._write(self._folder)
+                history.set_aside(self._folder.path, journal)
+            self._folder.checkpoint(self._in_folder)
+            if operation is None:
+                history.clear(self._folder.path)
+            self._keep_copy(self._folder)
 
 
 def _is_large(question: operations.Asked) -> bool:
@@ -344,6 +376,7 @@ def _recovered(
         learner.tally = new_tally(progress, learner, learner.tally)
         changed = True
     try:
+        history.clear(folder.path)
         folder.go_on(learner._in_folder, anew=bool(found.reading.entries or moved or changed))
     except WriteError as error:
         raise WriteError(f"{error}; holdfast.open(folder, read_only=True) answers without writing") from error

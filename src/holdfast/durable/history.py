@@ -2,12 +2,15 @@
 
 import os
 import re
+import secrets
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from holdfast.durable.snapshot import KEPT
-from holdfast.errors import WriteError
+from holdfast.errors import InputError, WriteError
+from holdfast.memory.class_index import Journal
 from holdfast.storage import checkpoint, files
 
 NAME = re.compile(r"0|[1-9]\d{0,17}", re.ASCII)  # of the file of a step
@@ -50,7 +53,7 @@ def keep(folder: Path, step: int, content: bytes, most: int, spare: int | None =
     """Best effort: what has just been written is safe without it. `spare`: a step that stays, however old it is."""
     file = folder / KEPT / str(step)
     with suppress(WriteError, OSError):
-        _clear(folder)
+        clear(folder)
         there = _files(folder)
         if file not in there and os.path.lexists(file):  # somebody else's
             return
@@ -65,11 +68,27 @@ def keep(folder: Path, step: int, content: bytes, most: int, spare: int | None =
             files.remove(folder / KEPT / str(each.step))
 
 
-def erase(folder: Path) -> None:
-    """What is forgotten is held nowhere."""
-    _clear(folder)
+def set_aside(folder: Path, journal: Journal) -> None:
+    """None is kept any more, unless that is taken back; `clear` then removes them."""
+    clear(folder)
     for file in _files(folder):
-        files.remove(file)
+        aside = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
+        journal.on_undo(partial(_put_back, aside, file))
+        files.rename(file, aside)
+
+
+def clear(folder: Path) -> None:
+    """Removes what was set aside, and what a killed writer has left."""
+    for file in _all(folder):
+        if LEFT_BEHIND.fullmatch(file.name) and file.is_file():
+            files.remove(file)
+
+
+def check_place(folder: Path) -> None:
+    """Refuses something of somebody else's where kept checkpoints would go."""
+    there = folder / KEPT
+    if os.path.lexists(there) and not there.is_dir():
+        raise InputError(f"{there} is no folder, but keep=... keeps checkpoints in one of this name: move it away")
 
 
 def strangers(folder: Path) -> list[str]:
@@ -83,10 +102,10 @@ def _files(folder: Path) -> list[Path]:
     return [file for file in _all(folder) if NAME.fullmatch(file.name) and checkpoint.begins_as_one(file)]
 
 
-def _clear(folder: Path) -> None:
-    for file in _all(folder):
-        if LEFT_BEHIND.fullmatch(file.name) and file.is_file():
-            files.remove(file)
+def _put_back(aside: Path, file: Path) -> None:
+    if aside.exists():
+        with suppress(WriteError):  # of a disk that fails
+            files.rename(aside, file)
 
 
 def _all(folder: Path) -> list[Path]:

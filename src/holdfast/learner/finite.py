@@ -8,6 +8,7 @@ from torch import Tensor
 from holdfast.samples import is_dense
 
 LARGEST = 2.0**63  # of a weight or statistic: the square of a larger one would be infinite
+LARGE = 2.0**10  # rare in a net that is well; answers may be infinite from here on
 
 
 def has_numbers(tensor: Tensor) -> bool:

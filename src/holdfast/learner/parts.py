@@ -1,6 +1,7 @@
 """What a learner is made of beside numbers, as the caller gives it."""
 
 import math
+import numbers
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Literal, overload
@@ -10,7 +11,7 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 
 from holdfast import methods
-from holdfast.arguments import DECAYS, LEARNING_RATES, Range, real
+from holdfast.arguments import DECAYS, LEARNING_RATES, OWN_LEARNING_RATES, Range, real
 from holdfast.augment import Augment, augment_images
 from holdfast.errors import InputError, UnknownName
 from holdfast.memory import Memory
@@ -114,6 +115,9 @@ def optimizer_of(
         raise InputError(f"optimizer must return a torch.optim.Optimizer, not {_described(optimizer)}")
     if isinstance(optimizer, NOT_FOR_GROWING_HEADS):
         raise InputError(f"{type(optimizer).__name__} cannot train a head that grows; choose another optimizer")
+    for group in optimizer.param_groups:
+        if isinstance(rate := group.get("lr"), numbers.Real):
+            real("lr of the optimizer", rate, OWN_LEARNING_RATES)
     return optimizer
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import Parameter
 from torch.optim import Optimizer
 
-from holdfast.arguments import COUNTED, LEARNING_RATES, real, whole
+from holdfast.arguments import COUNTED, OWN_LEARNING_RATES, real, whole
 from holdfast.errors import CheckpointError
 from holdfast.learner.finite import LARGEST as LARGEST_WEIGHT
 from holdfast.learner.finite import all_below
@@ -56,7 +56,7 @@ def check_optimizer(optimizer: Optimizer, said: list[Values], scalars: Values) -
         _refuse(group.keys() - {"params"} != of_file.keys(), "what its optimizer is set to")
         for name, value in of_file.items():
             _refuse(not _is_alike(group[name], value), f"{name} of its optimizer")
-        _refuse(of_file["lr"] not in LEARNING_RATES, "its learning rate")
+        _refuse(of_file["lr"] not in OWN_LEARNING_RATES, "its learning rate")
         if type(optimizer).__module__.startswith("torch.optim."):  # others may do anything when they are made
             names = inspect.signature(type(optimizer)).parameters
             nothing = [Parameter(torch.empty(1))]

@@ -11,7 +11,7 @@ from torch import Tensor
 from holdfast.augment import Augment
 from holdfast.batch import Batch
 from holdfast.errors import NonFiniteError
-from holdfast.learner.finite import LARGEST, all_below, all_finite, has_numbers, numbers_of
+from holdfast.learner.finite import LARGE, LARGEST, all_below, all_finite, has_numbers, numbers_of
 from holdfast.memory import Memory
 from holdfast.memory.class_index import Journal
 from holdfast.methods.base import Method, StepContext
@@ -98,17 +98,19 @@ class Training:
         if (standardise := self.net.encoder.standardise) is not None:
             journal.on_undo(standardise.restorer())
             standardise.add(self.net.encoder.scaled(new.x))
-        extra: Mapping[str, Tensor] = {}
-        for repetition in range(self.updates):
-            try:
-                extra = self._update(method, new, step, repetition)
-            except NonFiniteError as error:
-                raise self._failure(str(error), way_back) from None
-        if self.average is not None:
-            self.average.update(step)
+        try:
+            for repetition in range(self.updates):
+                extra, is_small = self._update(method, new, step, repetition)
+            if self.average is not None:
+                self.average.update(step)
+            if not is_small and not self._can_answer(new.x):
+                raise NonFiniteError(f"after step {step} the net could not answer even what it has just learned")
+        except NonFiniteError as error:
+            raise self._failure(str(error), way_back) from None
         return extra
 
-    def _update(self, method: Method, new: Batch, step: int, repetition: int) -> Mapping[str, Tensor]:
+    def _update(self, method: Method, new: Batch, step: int, repetition: int) -> tuple[Mapping[str, Tensor], bool]:
+        """One gradient step. Also returns whether it leaves no large value in the net."""
         with torch_seeded(self.seed, _at("net", repetition), step, self.device), _training(self.net):
             loss, extra = method.learn(new, self.context(method, "recall", step, repetition))
             if not loss.isfinite():
@@ -118,11 +120,27 @@ class Training:
                 raise NonFiniteError(f"a gradient is not finite at step {step}")
             self.optimizer.step()
             self.optimizer.zero_grad(set_to_none=True)
-            if not all_below(LARGEST, [*state, *numbers_of(self.optimizer)]):
+            is_small = all_below(LARGE, state)
+            if not (is_small or all_below(LARGEST, state)) or not all_below(LARGEST, numbers_of(self.optimizer)):
                 raise NonFiniteError(
                     f"step {step} leaves the net with a value that is not finite or too large to compute with"
+                    f"{self._place()}"
                 )
-        return extra
+        return extra, is_small
+
+    def _place(self) -> str:
+        """Where in the net such a value is."""
+        for name, tensor in (*self.net.named_parameters(), *self.net.named_buffers()):
+            if has_numbers(tensor) and not all_below(LARGEST, [tensor]):
+                is_buffer = not isinstance(tensor, torch.nn.Parameter)
+                return f", in {name}" + (" (a mask may have -1e9 in place of -inf)" if is_buffer else "")
+        return ""
+
+    @torch.no_grad()
+    def _can_answer(self, x: Tensor) -> bool:
+        """Whether finite values still make finite scores."""
+        x = x.to(self.device)
+        return all(bool(net(x).isfinite().all()) for net in self.nets)
 
     def _view(self, batch: Batch, rng: np.random.Generator, share: float) -> Batch:
         """A batch as the net is to see it: on its device, and a share of it augmented."""

@@ -13,7 +13,7 @@ from holdfast.errors import InputError
 from holdfast.losses import cross_entropy
 from holdfast.memory import ClassBalanced, Memory
 from holdfast.methods.base import Extra, Method, StepContext
-from holdfast.methods.options import AtLeastOne, Count, Weight
+from holdfast.methods.options import AtLeastOne, Weight
 from holdfast.nets import Net
 
 
@@ -36,7 +36,7 @@ class GDumb(Method):
     trains_to_answer: ClassVar[bool] = True
 
     query: Literal["end", "retrain"] = "end"
-    rounds: Count = 256  # passes over the memory
+    rounds: Annotated[int, Range(least=0, most=10_000)] = 256  # passes over the memory; with more, it seems to hang
     batch: AtLeastOne = 16
     momentum: Annotated[float, Range(least=0, most=1)] = 0.9
     weight_decay: Weight = 1e-6

@@ -72,7 +72,8 @@ class Average:
         if isinstance(self.net.head, ProjectionHead):
             return torch.tensor([self._share(step)])
         shares = torch.ones(self.net.rows, dtype=torch.float64)
-        shares[: self.net.seen] = (WARM_UP / (WARM_UP + (step - self.born))).clamp(min=1 - self.decay)
+        ages = (step - self.born).float()  # whatever type is the caller's default
+        shares[: self.net.seen] = (WARM_UP / (WARM_UP + ages)).clamp(min=1 - self.decay)
         return shares
 
 

@@ -200,7 +200,8 @@ def built_in(recipe: Recipe | None, state: Mapping[str, Tensor], frozen: Iterabl
         raise CheckpointError("the encoder of the checkpoint has weights of several precisions")
     net = make()
     for name, tensor in [*net.named_parameters(), *net.named_buffers()]:
-        tensor.data = tensor.data.to(state[name].dtype)
+        if tensor.is_floating_point() and state[name].is_floating_point():
+            tensor.data = tensor.data.to(state[name].dtype)
     for name in frozen:
         net.get_parameter(name).requires_grad_(False)
     return net

@@ -45,6 +45,16 @@ def check_structure(module: nn.Module, there: Structure, frozen_there: list[str]
         )
 
 
+def changed(before: Structure, after: Structure) -> list[str]:
+    """The settings of the same module that are not what they were."""
+    return [
+        f"{name}.{key}".removeprefix(".")
+        for name, settings in before["parts"].items()
+        for key in settings
+        if after["parts"].get(name, {}).get(key) != settings[key]
+    ]
+
+
 def _differences(here: Structure, there: Structure) -> Iterator[str]:
     for name in here["parts"] | there["parts"]:
         ours, theirs = here["parts"].get(name), there["parts"].get(name)

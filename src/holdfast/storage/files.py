@@ -96,6 +96,15 @@ def remove(path: Path) -> None:
         raise WriteError(f"{path} cannot be removed: {error.strerror}") from error
 
 
+def rename(path: Path, to: Path) -> None:
+    """Within its folder; when this returns, it survives a power loss."""
+    try:
+        os.replace(path, to)
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise WriteError(f"{path} cannot be renamed: {error.strerror}") from error
+
+
 class Appendix:
     """A new file that only grows.
 
