@@ -1,5 +1,10 @@
 """What a learner is given and what it hands out is not what it learns with."""
 
+import copy
+import pickle
+import threading
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -53,3 +58,40 @@ def test_what_it_was_given_is_the_callers_again() -> None:
     one.tell(ticket, ["a", "b"])
     other.tell(also, ["a", "b"])
     assert one.state_hash() == other.state_hash()
+
+
+def test_a_copy_is_another_learner() -> None:
+    made, x = learner(), np.ones((2, 3), np.float32)
+    copied = copy.deepcopy(made)
+    assert copied.state_hash() == made.state_hash()
+    made.observe(x, ["a", "c"])
+    assert copied.state_hash() != made.state_hash()
+    copied.observe(x, ["a", "c"])
+    assert copied.state_hash() == made.state_hash()
+
+
+def test_a_copy_beside_a_thread_that_learns_is_of_a_whole_step() -> None:
+    made, twin = learner(), learner()
+    batches = [(np.full((2, 3), step, np.float32), ["a", "b"]) for step in range(60)]
+    copies: list[holdfast.Learner] = []
+
+    def teach() -> None:
+        for batch in batches:
+            made.observe(*batch)
+
+    teaching = threading.Thread(target=teach, daemon=True)
+    teaching.start()
+    while teaching.is_alive() or not copies:
+        copies.append(copy.deepcopy(made))
+    teaching.join()
+    hashes = {twin.step: twin.state_hash()}
+    for batch in batches:
+        twin.observe(*batch)
+        hashes[twin.step] = twin.state_hash()
+    assert [copied.state_hash() for copied in copies] == [hashes[copied.step] for copied in copies]
+
+
+@pytest.mark.parametrize("copied", [pickle.dumps, copy.copy])
+def test_two_learners_cannot_share_their_parts(copied: Callable[[object], object]) -> None:
+    with pytest.raises(holdfast.InputError, match=r"learner\.save\(file\)"):
+        copied(learner())

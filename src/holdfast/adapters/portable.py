@@ -24,7 +24,7 @@ MANY_ROWS = 8  # matrix products of fewer rows may add up in another order
 
 
 class PortableLearner(Learner):
-    """Pickled or copied, it is its checkpoint. Only an encoder that is not built in goes along as it is."""
+    """Pickled, it is its checkpoint. Only an encoder that is not built in goes along as it is."""
 
     def probabilities(self, x: NDArray[Any]) -> NDArray[np.float64]:
         """As `predict_proba`, but rows sum to 1 in double precision, and vectors do not depend on their neighbours."""

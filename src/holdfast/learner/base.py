@@ -1,9 +1,10 @@
 """What a learner consists of, and the operations that change it: each completely or not at all."""
 
+import copy
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -153,9 +154,17 @@ class BaseLearner:
         else:
             self._learn(operation)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """For copies: of a whole step."""
-        return self.at_rest(lambda: vars(self).copy())
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Of a whole step."""
+        memo[id(self)] = made = type(self).__new__(type(self))
+        self.at_rest(lambda: vars(made).update(copy.deepcopy(vars(self), memo)))
+        return made
+
+    def __reduce__(self) -> Any:
+        raise InputError(
+            "a learner is not pickled, and two cannot share their parts: learner.save(file) and Learner.load(file), "
+            "or copy.deepcopy(learner), give another"
+        )
 
     def _check_labels(self, y: object, samples: Tensor) -> list[Hashable]:
         labels = self.labels.check(y)
