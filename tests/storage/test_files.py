@@ -127,9 +127,13 @@ def test_a_folder_is_no_place_for_a_file(folder: str, tmp_path: Path, monkeypatc
 
 
 @pytest.mark.parametrize("by", ["its name", "a link"])
-@pytest.mark.parametrize("name", ["runs.sqlite", "birds/learner", "birds/log.1"])
+@pytest.mark.parametrize("name", ["runs.sqlite", "runs.sqlite-wal", "runs.claims", "birds/learner", "birds/log.1"])
 def test_an_output_does_not_take_the_place_of_what_was_kept(name: str, by: str, tmp_path: Path) -> None:
     Store(tmp_path / "runs.sqlite").open()
+    for beside in ("runs.sqlite-wal", "runs.claims"):
+        (tmp_path / beside).touch()
+    files.output(tmp_path / "runs.json", b"content")
+    files.output(tmp_path / "runs", b"content")
     holdfast.open(tmp_path / "birds", holdfast.mlp((2,)), "er").close()
     file, before = tmp_path / name, (tmp_path / name).read_bytes()
     if by == "a link":

@@ -17,6 +17,7 @@ from holdfast.storage.locks import refuse_files_of_a_learner
 
 STDOUT = Path("-")
 DATABASE = b"SQLite format 3\0"  # begins like this
+OF_DATABASE = {"": "", "-wal": "", "-shm": "", "-journal": "", ".claims": ".sqlite"}  # how files beside it end
 
 
 def write(path: Path, content: bytes) -> None:
@@ -53,11 +54,17 @@ def output(path: Path, content: bytes) -> None:
 def check_output(path: Path) -> None:
     """An InputError if what is there must not be replaced by the output of a command."""
     refuse_files_of_a_learner(path)
+    name = os.path.realpath(path)
+    if any(name.endswith(end) and _is_database(name.removesuffix(end) + main) for end, main in OF_DATABASE.items()):
+        raise InputError(f"{path} is a file of a database, such as a store of runs: write to another place")
+
+
+def _is_database(name: str) -> bool:
     with suppress(OSError):
-        if path.is_file() and path.stat().st_size >= len(DATABASE):
-            with open(path, "rb") as file:
-                if file.read(len(DATABASE)) == DATABASE:
-                    raise InputError(f"{path} is a database, such as a store of runs: write to another place")
+        if os.path.isfile(name) and os.path.getsize(name) >= len(DATABASE):
+            with open(name, "rb") as file:
+                return file.read(len(DATABASE)) == DATABASE
+    return False
 
 
 def make_folder(folder: Path) -> None:
