@@ -61,7 +61,7 @@ def from_arrays(
     """Makes a dataset from arrays of your own. Classes come in the order of their first training sample.
 
     Args:
-        train_x: the samples to train on, along the first axis. Images with channels last are turned round, and a
+        train_x: the samples to train on, along the first axis. Images with channels last are transposed, and a
             note says so; tables of whole numbers become float.
         train_y: one label per sample.
         test_x: the samples to test on, of the same shape and type.
