@@ -43,6 +43,36 @@ def test_channels_of_images_and_columns_without_variance() -> None:
     assert torch.equal(standardise(x)[:, 1], torch.zeros(6, 4, 4))
 
 
+@pytest.mark.parametrize("value", [-9999.0, -99.0, 50_000.0])
+def test_one_absurd_value_in_a_small_column_leaves_it_what_it_was(value: float) -> None:
+    """Beside a column of large values, it is not absurd by its size."""
+
+    def batch(rng: np.random.Generator) -> tuple[np.ndarray, list[int]]:
+        y = rng.integers(0, 2, 10)
+        small = 0.02 + 0.03 * y + rng.normal(0, 0.005, 10)
+        return np.stack([1000 + rng.normal(0, 10, 10), small], 1).astype(np.float32), y.tolist()
+
+    rng, made = np.random.default_rng(0), holdfast.Learner(holdfast.mlp((2,)), memory=200, standardise=True)
+    for number in range(120):
+        x, y = batch(rng)
+        if number == 60:
+            x[3, 1] = value
+        made.observe(x, y)
+    tested = [batch(rng) for _ in range(20)]
+    assert np.mean([np.array(made.predict(x)) == y for x, y in tested]) > 0.95
+
+
+def test_a_column_that_becomes_larger_is_followed() -> None:
+    standardise, rng = Standardise(), np.random.default_rng(0)
+    for _ in range(20):
+        standardise.add(torch.from_numpy(rng.normal(0, 0.001, (10, 1))))
+    later = [torch.from_numpy(rng.normal(500, 10, (10, 1))) for _ in range(20)]
+    for x in later:
+        standardise.add(x)
+    assert 0.3 < float(standardise(torch.cat(later)).mean()) < 3
+    assert float(standardise(torch.tensor([[1e30]]))) == 100
+
+
 def test_columns_of_any_scale_are_learned() -> None:
     plain, scaled = learner(), learner(standardise=True)
     for _ in range(30):
