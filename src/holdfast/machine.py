@@ -41,7 +41,8 @@ def conditions(device: str = "cpu", threads: int | None = None, codec: str = "")
     import torch
 
     threads = threads or torch.get_num_threads()
-    found = torch.__version__, _arithmetic(threads), threads, device, codec
+    arithmetic = _arithmetic(threads, torch.get_float32_matmul_precision())
+    found = torch.__version__, arithmetic, threads, device, codec
     return {name: value for name, value in zip(CONDITIONS, found, strict=True) if value}
 
 
@@ -52,8 +53,9 @@ def differences(here: Mapping[str, Any], there: Mapping[str, Any]) -> str:
 
 
 @cache
-def _arithmetic(threads: int) -> str:
-    """Two steps of training, to the last bit: processors and limits that round in other places give other digits."""
+def _arithmetic(threads: int, precision: str) -> str:
+    """Two steps of training, to the last bit: processors and limits that round in other places give other digits, and
+    so does the precision that torch's matrix products are set to."""
     import torch
 
     before = torch.get_num_threads(), torch.get_default_dtype()

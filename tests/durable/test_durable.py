@@ -452,7 +452,7 @@ def test_a_log_from_another_kind_of_processor_is_said_to_be_one(home: Path, monk
     with opened(home) as learner:
         learner.observe(*BATCHES[0])
     there = machine.conditions()["arithmetic"]
-    monkeypatch.setattr(machine, "_arithmetic", lambda threads: "another")
+    monkeypatch.setattr(machine, "_arithmetic", lambda threads, precision: "another")
     with pytest.warns(OtherBits, match=f"arithmetic another here and {there} there"):
         opened(home).close()
     with opened(home) as learner:  # a checkpoint has its bits wherever it is read

@@ -260,7 +260,7 @@ def test_records_of_another_machine_are_not_mixed_silently(tmp_path: Path, monke
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         run()
-    monkeypatch.setattr(machine, "_arithmetic", lambda threads: "another")
+    monkeypatch.setattr(machine, "_arithmetic", lambda threads, precision: "another")
     with pytest.warns(OtherBits, match="1 of these runs were made under other conditions") as said:
         assert len(run()) == 1
     assert said[0].filename == __file__

@@ -101,3 +101,23 @@ def test_what_a_file_says_is_checked(wrong: dict[str, float]) -> None:
     assert unpack(said) == learner.calibration
     with pytest.raises(InputError):
         unpack(said | wrong)
+
+
+@pytest.mark.parametrize("method", ["er", "er-ace", "ncm", "scr"])
+def test_where_scores_are_no_numbers_nothing_is_known(method: str) -> None:
+    learner = learned(method)
+    learner.calibrate(*samples(400))
+    absurd = np.full((2, 6), -np.finfo(np.float32).max)
+    assert learner.predict(absurd, unknown=True) == [None, None]
+    assert np.allclose(learner.predict_proba(absurd), 1 / 3)
+    if method == "er-ace":
+        assert not np.isnan(learner.similarity(absurd)).any() and learner.predict(absurd, reject=0.2) == [None, None]
+
+
+def test_an_absurd_sample_is_refused_before_it_ruins_a_calibration() -> None:
+    learner = learned()
+    x, y = samples(400)
+    x[5, 2] = -9999
+    with pytest.raises(BatchError, match="-9999"):
+        learner.calibrate(x, y)
+    assert learner.calibration is None

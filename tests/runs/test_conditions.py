@@ -55,6 +55,17 @@ def test_the_arithmetic_of_a_machine_does_not_depend_on_the_modes_of_torch(mode:
             torch.set_default_dtype(torch.float32)
 
 
+def test_the_arithmetic_is_found_again_where_matrix_products_are_set_to_less_precision() -> None:
+    before, calls = machine.conditions(), machine._arithmetic.cache_info().misses
+    torch.set_float32_matmul_precision("medium")
+    try:
+        machine.conditions()
+        assert machine._arithmetic.cache_info().misses == calls + 1
+    finally:
+        torch.set_float32_matmul_precision("highest")
+    assert machine.conditions() == before
+
+
 @pytest.fixture
 def spec(npz: str) -> RunSpec:
     return RunSpec(stream=npz, method="er-ace", memory=4)
@@ -84,7 +95,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """From now on we are on another kind of processor."""
 
     def move() -> None:
-        monkeypatch.setattr(machine, "_arithmetic", lambda threads: "another")
+        monkeypatch.setattr(machine, "_arithmetic", lambda threads, precision: "another")
 
     return move
 
@@ -135,7 +146,7 @@ def test_records_made_elsewhere_or_in_another_precision_are_said_to_be(
     said()
     assert "already (--fresh repeats them)" in said()
     assert "1 of them not in bf16" in said("--precision", "bf16")
-    monkeypatch.setattr(machine, "_arithmetic", lambda threads: "another")
+    monkeypatch.setattr(machine, "_arithmetic", lambda threads, precision: "another")
     assert "1 of them under other conditions (processor, torch, threads)" in said()
     assert said("--quiet") == ""
     assert main([*command, "--quiet"]) == 0

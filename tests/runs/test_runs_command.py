@@ -27,6 +27,10 @@ NO_RECORDS: list[tuple[object, str]] = [
     ({"title": "\ud800"}, "title is '\\ud800'"),
     ({"evaluations": 7}, "the evaluations are not what they should be"),
     ({"evaluations": [{"step": 1}]}, "the evaluations are not what they should be"),
+    (
+        {"evaluations": [{"step": 1, "seen": 1, "aa": 0.5, "correct": [1], "total": [2], "macs": 2**63}]},
+        "the evaluations are not what they should be",
+    ),
     ({"probes": [{"name": "drift", "step": 1, "value": 0}] * 2}, "the probes are not what they should be"),
 ]
 
@@ -119,6 +123,8 @@ def test_what_a_terminal_takes_for_a_command_is_not_printed(tmp_path: Path, caps
     assert main(["runs", "list", "--out", str(tmp_path)]) == 0
     shown = capsys.readouterr().out
     assert "er�[2J�seed" in shown and len(shown.splitlines()) == 4
+    assert main(["frontier", str(tmp_path)]) == 0
+    assert "\x1b" not in capsys.readouterr().out
 
 
 def test_of_a_damaged_store_what_is_sound_is_listed_and_the_rest_can_be_removed(

@@ -5,7 +5,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,9 +25,15 @@ class Process:
 
 
 @contextmanager
-def started(folder: Path | None, log: Path, *options: str, env: dict[str, str] | None = None) -> Iterator[Process]:
+def started(
+    folder: Path | None,
+    log: Path,
+    *options: str,
+    env: dict[str, str] | None = None,
+    run: Sequence[str] = ("-m", "holdfast"),
+) -> Iterator[Process]:
     """Ready when it has said where it is: connections wait from then on."""
-    command = [sys.executable, "-m", "holdfast", "serve", *([] if folder is None else [str(folder)])]
+    command = [sys.executable, *run, "serve", *([] if folder is None else [str(folder)])]
     with log.open("a") as errors:
         running = subprocess.Popen(
             [*command, "--port", "0", *options],

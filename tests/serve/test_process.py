@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import socket
 import ssl
 import subprocess
 import sys
@@ -106,3 +107,19 @@ def test_it_says_which_packages_it_needs(tmp_path: Path) -> None:
     program = "import sys; sys.modules['uvicorn'] = None; from holdfast.commands.main import main; main(['serve'])"
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert ended.stderr == "holdfast: holdfast serve needs more packages: pip install 'holdfast[serve]'\n"
+
+
+def test_who_only_connects_keeps_nobody_out_and_fills_no_log(tmp_path: Path) -> None:
+    limited = "import resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (300, 300)); "
+    run = limited + "from holdfast.commands.main import main; sys.exit(main(sys.argv[1:]))"
+    with started(tmp_path / "w", tmp_path / "log", *TINY, run=("-c", run)) as process:
+        where = httpx.URL(process.address)
+        idle = [socket.create_connection((where.host, where.port or 0), timeout=5) for _ in range(400)]
+        for _ in range(5):
+            with httpx.Client(base_url=process.address) as client:
+                assert client.get("/v2/health/ready").status_code == 200
+                assert client.post("/v1/learn", json={"arrays": X, "labels": Y}).status_code == 200
+        for each in idle:
+            each.close()
+        assert process.end() == 0
+    assert "Too many open files" not in (tmp_path / "log").read_text()

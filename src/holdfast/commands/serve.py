@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 DRAIN = 2  # seconds until answers that are still under way are cut off
 MOST_CONNECTIONS = 512
+ACCEPTED_AT_ONCE = 64
 MIB = 2**20
 NEW = "memory", "lr", "seed", "average", "updates", "standardise"  # arguments of holdfast.open
 
@@ -126,14 +127,16 @@ def _serve(app: Any, service: Service, listening: socket.socket, options: argpar
     logging.basicConfig(handlers=[handler], level=logging.INFO, force=True)
     logging.getLogger("httpx").setLevel(logging.WARNING)  # it would log addresses that may carry tokens
     sys.setswitchinterval(0.0005)  # an answer waits less for the thread that learns
+    most = min(MOST_CONNECTIONS, max(1, _open_files() // 2 - 2 * ACCEPTED_AT_ONCE))  # with some to spare
     config = uvicorn.Config(
         app,
-        http=Connection.within(options.timeout),
+        http=Connection.within(options.timeout, most),
         ws="none",
         log_config=None,
         access_log=False,
         server_header=False,
-        limit_concurrency=MOST_CONNECTIONS,
+        limit_concurrency=most + 1,
+        backlog=ACCEPTED_AT_ONCE,
         timeout_graceful_shutdown=DRAIN,
         ssl_certfile=options.tls_cert,
         ssl_keyfile=options.tls_key,
@@ -145,6 +148,16 @@ def _serve(app: Any, service: Service, listening: socket.socket, options: argpar
             super().handle_exit(sig, frame)
 
     Server(config).run(sockets=[listening])
+
+
+def _open_files() -> int:
+    """How many the process may have."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 4 * MOST_CONNECTIONS
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return 4 * MOST_CONNECTIONS if most == resource.RLIM_INFINITY else most
 
 
 def _leave() -> None:

@@ -45,14 +45,25 @@ def answers(learner: Learner, x: Samples) -> Answers:
     found, labels, step = scores_at(learner, x)
     known = [index for index in range(found.shape[1]) if labels[index] is not FORGOTTEN]
     scaling = 1.0 if learner.calibration is None else learner.calibration.temperature
-    cosine = found.amax(1) * temperature(learner) if tells_similarity(learner) else None
+    cosine = cosines(learner, found) if tells_similarity(learner) else None
     return Answers(
         step,
         [labels[index] for index in known],
         [labels[index] for index in found.argmax(1).tolist()],
-        (found[:, known] / scaling).softmax(1).float().numpy(),
+        shares(found[:, known], scaling).float().numpy(),
         None if cosine is None else cosine.float().numpy(),
     )
+
+
+def shares(scores: Tensor, temperature: float) -> Tensor:
+    """The probability of each class. Where absurd samples make scores that are no numbers, nothing is known."""
+    found = (scores / temperature).softmax(1)
+    return torch.where(found.isnan(), 1 / scores.shape[1], found)
+
+
+def cosines(learner: Learner, scores: Tensor) -> Tensor:
+    """How similar each sample is to its best class; not at all, where that is no number."""
+    return (scores.amax(1) * temperature(learner)).nan_to_num(-1.0)
 
 
 def top(found: Answers, k: int) -> list[list[tuple[Hashable, float]]]:

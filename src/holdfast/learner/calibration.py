@@ -105,8 +105,8 @@ def calibrated(learner: Learner, x: Samples, y: object, accept: float) -> Calibr
     temperature = _temperature(scores[torch.from_numpy(met)], right)
     best = scores.argmax(1).numpy()
     hit = (best == columns)[met]
-    confidence = (scores / temperature).softmax(1).amax(1).numpy()
-    before = scores.softmax(1).amax(1).numpy()
+    confidence = answers.shares(scores, temperature).amax(1).numpy()
+    before = answers.shares(scores, 1.0).amax(1).numpy()
     others = confidence[~met]
     rows = []
     for share in SHOWN:
@@ -134,7 +134,7 @@ def is_unknown(learner: Learner, scores: Tensor) -> list[bool]:
     """Whether the best probability of each sample is below the threshold."""
     if learner.calibration is None:
         raise InputError("unknown=True needs a threshold: learner.calibrate(x, y) finds one on labelled fresh samples")
-    confidence = (scores.double() / learner.calibration.temperature).softmax(1).amax(1)
+    confidence = answers.shares(scores.double(), learner.calibration.temperature).amax(1)
     return (confidence < learner.calibration.threshold).tolist()
 
 

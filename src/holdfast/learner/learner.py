@@ -393,7 +393,7 @@ class Learner(BaseLearner):
         """
         scores, labels = answers.scores(self, x)
         known = [index for index, label in enumerate(labels[: scores.shape[1]]) if label is not FORGOTTEN]
-        return (scores[:, known] / temperature_of(self)).softmax(1).float().numpy()
+        return answers.shares(scores[:, known], temperature_of(self)).float().numpy()
 
     def predict_top(self, x: Samples, k: int = 5) -> list[list[tuple[Hashable, float]]]:
         """Predicts the most probable labels of each sample. It changes nothing.
@@ -431,7 +431,9 @@ class Learner(BaseLearner):
             BatchError: if the samples are wrong.
             NothingLearned: before the first batch.
         """
-        found = calibrated(self, x, y, accept)
+        samples = self.as_samples(x)
+        self._check_magnitude(samples)
+        found = calibrated(self, samples if self.frozen_encoder is None else Features(samples), y, accept)
         self._adjust(Adjusted({"calibration": found.pack()}))
         return found
 
@@ -447,7 +449,7 @@ class Learner(BaseLearner):
         Raises:
             InputError: if the method has no cosine head.
         """
-        return (answers.scores(self, x)[0].amax(1) * answers.temperature(self)).float().numpy()
+        return answers.cosines(self, answers.scores(self, x)[0]).float().numpy()
 
     def rejection_threshold(self, accept: float = 0.95) -> float:
         """Finds a value for `predict(..., reject=...)`.

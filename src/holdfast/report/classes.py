@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from holdfast.report.groups import by_title
 from holdfast.report.statistics import mean_and_error, show
+from holdfast.report.terminal import printable
 from holdfast.runs.store import Record
 
 MOST_IN_A_MATRIX = 40  # classes
@@ -61,7 +62,8 @@ def of_methods(records: Sequence[Record], names: Sequence[str] | None = None) ->
 def _by_class(title: str, group: Sequence[Record], order: Sequence[int], names: Sequence[str] | None) -> ByClass:
     ends = [record["evaluations"][-1] for record in group]
     accuracies = [[e["correct"][c] / e["total"][c] for e in ends if e["total"][c]] for c in order]
-    named = group[0].get("classes") or names or [str(label) for label in range(max(order, default=-1) + 1)]
+    given = group[0].get("classes") or names or [str(label) for label in range(max(order, default=-1) + 1)]
+    named = [printable(name) for name in given]
     return ByClass(title, [named[label] for label in order], accuracies, _counts(group, order))
 
 
@@ -77,7 +79,7 @@ def _counts(group: Sequence[Record], order: Sequence[int]) -> NDArray[np.int64] 
 
 
 def mistakes(record: Record) -> list[Mistake]:
-    names = record.get("classes", [])
+    names = [printable(name) for name in record.get("classes", [])]
     return [Mistake(row, names[truth], names[answer]) for row, truth, answer in record.get("mistakes", [])]
 
 

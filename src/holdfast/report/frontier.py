@@ -14,6 +14,7 @@ from holdfast.report.figures import colour, write
 from holdfast.report.groups import is_usual, word
 from holdfast.report.statistics import mean_and_error, show
 from holdfast.report.tables import figure_of_macs, memory_of
+from holdfast.report.terminal import printable
 from holdfast.runs.spec import CHOICES, SETTING
 from holdfast.runs.store import Record
 
@@ -153,7 +154,7 @@ def _variant(record: Record) -> str:
     chosen = {CHOICES[name].name: record.get(name) for name in SHOWN if not is_usual(record, name)}
     chosen |= {"net": record["net"]} if record.get("net") else {}
     apart = [name if value is True else f"{name} {word(value)}" for name, value in chosen.items()]
-    return ", ".join([record["title"], *apart])
+    return printable(", ".join([record["title"], *apart]))
 
 
 def _memory(record: Record) -> str:

@@ -12,6 +12,7 @@ from holdfast.report import classes
 from holdfast.report.groups import UNKNOWN_NET, by_setting, by_title, net_of, of_methods
 from holdfast.report.live import clock
 from holdfast.report.statistics import mean_and_error, show
+from holdfast.report.terminal import printable
 from holdfast.runs.baselines import Baselines, Setting, setting_of
 from holdfast.runs.spec import RunSpec
 from holdfast.runs.store import Record
@@ -157,7 +158,7 @@ def listing(records: Sequence[Record]) -> str:
         memory = " ".join(str(record[name]) for name in ("memory", "codec") if record.get(name) is not None)
         what = record["id"][:8], record["title"], record["stream"], net_of(record), memory, record["seed"], record["lr"]
         rows.append((*map(str, what), *figures, record["finished"]))
-    cells = [[_printable(text) for text in row] for row in rows]
+    cells = [[printable(text) for text in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = [
         "  ".join(
@@ -167,11 +168,6 @@ def listing(records: Sequence[Record]) -> str:
         for row in cells
     ]
     return "\n".join([*lines, f"{len(records)} runs"])
-
-
-def _printable(text: str) -> str:
-    """Imported titles may hold anything, also what a terminal takes for a command."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else "�" for c in text)
 
 
 def costs(spec: RunSpec, ledgers: Mapping[str, "Ledger"], seconds: Mapping[str, float]) -> Table:

@@ -113,6 +113,7 @@ def _are_parts(record: Record, part: str) -> bool:
         isinstance(rows, list)
         and all(isinstance(row, dict) and not _wrong(row, kinds) for row in rows)
         and all(row.get(name) is not None for row in rows for name in kinds)
+        and all(row.get("macs") is None or _is_whole(row["macs"]) for row in rows)
         and len({(row.get("name"), row["step"]) for row in rows}) == len(rows)
     )
 
