@@ -57,13 +57,17 @@ EXPLAINED: dict[str, tuple[str, list[str]]] = {
     ),
     "runs import": ("Takes in what another store has exported.", ["holdfast runs import all.json.xz --out here"]),
     "runs save": (
-        "Writes the learner that a run with --keep-learners has trained, for holdfast.Learner.load.",
+        "Writes the learner that a run with --keep-learners has trained, for holdfast learner adopt and Learner.load.",
         ["holdfast runs save 3fa learner.safetensors"],
     ),
     "runs rm": ("Removes runs from a store.", ["holdfast runs rm 3fa 81b"]),
     "learner": (
         "Looks after a learner in a folder.",
         ["holdfast learner show weather", "holdfast learner verify weather"],
+    ),
+    "learner adopt": (
+        "Makes a folder of a learner that was saved as a file, to serve it, or to go on with it, from there.",
+        ["holdfast learner adopt fruits.learner fruits-learner", "holdfast serve fruits-learner"],
     ),
     "learner show": (
         "Says what a learner is: its step, classes, memory, log and sizes.",

@@ -28,6 +28,10 @@ def describe(learner: argparse.ArgumentParser) -> None:
     taking = actions.add_parser(
         "export", help="the trained classifier as one .onnx or .pt2 file, even while it is in use"
     )
+    adopting = actions.add_parser("adopt", help="make a folder of a file of learner.save or holdfast runs save")
+    adopting.set_defaults(command=adopt)
+    adopting.add_argument("file", type=Path, metavar="FILE", help="of learner.save or holdfast runs save; it stays")
+    adopting.add_argument("folder", type=Path, metavar="FOLDER", help="that does not exist yet, for holdfast.open")
     commands = (looking, show), (checking, verify), (copying, backup), (mending, repair), (taking, export)
     for action, command in commands:
         action.set_defaults(command=command)
@@ -74,6 +78,15 @@ def backup(options: argparse.Namespace) -> int:
 
     backup(options.folder, options.target)
     print(f"{options.target} has the learner of {options.folder} at step {inspect(options.target).step}")
+    return 0
+
+
+def adopt(options: argparse.Namespace) -> int:
+    from holdfast.durable.adoption import adopt
+    from holdfast.durable.inspection import inspect
+
+    adopt(options.file, options.folder)
+    print(f"{options.folder} has the learner of {options.file} at step {inspect(options.folder).step}")
     return 0
 
 
