@@ -70,7 +70,7 @@ EXPLAINED: dict[str, tuple[str, list[str]]] = {
         ["holdfast learner adopt fruits.learner fruits-learner", "holdfast serve fruits-learner"],
     ),
     "learner show": (
-        "Says what a learner is: its step, classes, memory, log and sizes.",
+        "Says what a learner is: its step, classes, memory, log, kept checkpoints and sizes.",
         ["holdfast learner show weather", "holdfast learner show weather --json"],
     ),
     "learner verify": ("Checks every byte of a learner.", ["holdfast learner verify weather --deep"]),
@@ -78,6 +78,10 @@ EXPLAINED: dict[str, tuple[str, list[str]]] = {
     "learner repair": (
         "Makes a damaged learner open again, with the intact part of its log.",
         ["holdfast learner repair weather", "holdfast learner repair weather --to-step 1200 --yes"],
+    ),
+    "learner roll-back": (
+        "Undoes what a learner has learned since a kept checkpoint.",
+        ["holdfast learner roll-back weather 80", "holdfast learner roll-back weather 80 --yes"],
     ),
     "learner export": (
         "Writes the trained classifier as one file for programs without holdfast.",
