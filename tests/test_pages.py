@@ -87,9 +87,10 @@ def test_own_data(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
                 photo = np.clip(rng.normal(colour, 20, (30, 40, 3)), 0, 255).astype(np.uint8)
                 Image.fromarray(photo).save(kind / f"{place}.jpg")
     (folder / "lite0.py").write_text(ENCODER)
-    (table, _, exported, _, _, printed, _), names = executed("own-data.md")
+    (table, _, exported, _, adopted, _, printed, _), names = executed("own-data.md")
     assert "slda" in table and "training on Training, testing on Test" in capsys.readouterr().err
     assert "fruits.onnx answers as fruits.learner" in exported
+    assert "fruits-learner has the learner of fruits.learner at step" in adopted
     assert names["found"].threshold > 0 and len(printed.splitlines()) == 2 + len(names["found"].trade_off)
 
 

@@ -20,6 +20,7 @@ from holdfast import checks, errors, losses
 MODULES = ["errors", "losses", "checks", "sklearn", "river"]
 MAIN = ["Learner", "Learner.observe", "open", "roll_back", "backup", "verify", "Method", "Reservoir", "pretrained"]
 MAIN += [
+    "adopt",
     "run",
     "sweep",
     "paper",

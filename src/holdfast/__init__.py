@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from holdfast.client import Client
     from holdfast.datasets import Dataset, batches, from_arrays, from_dataset
     from holdfast.durable import DurableLearner, open
+    from holdfast.durable.adoption import adopt
     from holdfast.durable.backups import backup
     from holdfast.durable.history import kept
     from holdfast.durable.inspection import inspect
@@ -122,6 +123,7 @@ __all__ = [
     "TicketError",
     "UnknownName",
     "WriteError",
+    "adopt",
     "augment_images",
     "backup",
     "batches",
@@ -155,6 +157,7 @@ _MODULES = {
     "laboratory": ("PaperResults", "Results", "paper", "run", "sweep"),
     "streams": ("ordered",),
     "augment": ("augment_images", "crop_and_flip"),
+    "durable.adoption": ("adopt",),
     "durable.backups": ("backup",),
     "batch": ("Batch", "Task"),
     "client": ("Client",),

@@ -2,9 +2,11 @@
 
 import doctest
 import json
+import os
 import random
 import subprocess
 import sys
+from datetime import datetime
 from pathlib import Path
 from types import ModuleType
 
@@ -109,6 +111,50 @@ def test_repair_of_what_is_whole(home: Path, capsys: pytest.CaptureFixture[str])
     assert main(["learner", "verify", "weather"]) == 0
     assert main(["learner", "repair", "weather", "--to-step", "4"]) == 2
     assert "to_step must be from 0" in capsys.readouterr().err
+
+
+def test_what_is_kept_is_shown_and_gone_back_to(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["learner", "show", "weather"]) == 0
+    assert "kept        no earlier checkpoints" in capsys.readouterr().out
+    with holdfast.open("weather", keep=3) as learner:
+        learner.checkpoint()
+        hashed = learner.state_hash()
+        for x in X:
+            learner.observe(x, ["calm"] * 4)
+        learner.checkpoint()
+    os.utime(home / "kept" / "5", (86400, 86400))
+    size = (home / "kept" / "5").stat().st_size
+    assert main(["learner", "show", "weather"]) == 0
+    shown = capsys.readouterr().out
+    when = f"{datetime.fromtimestamp(86400):%Y-%m-%d at %H:%M:%S}"
+    assert f"step 5, written on {when}, {size:,} bytes" in shown and "kept        step 10, " in shown
+    found = holdfast.inspect("weather")
+    assert [each.step for each in found.kept] == [10, 5] and found.files["kept/5"] == size
+    assert main(["learner", "show", "weather", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["kept"][1] == {"step": 5, "time": 86400.0, "nbytes": size}
+    assert main(["learner", "roll-back", "weather", "7", "--yes"]) == 2
+    assert capsys.readouterr().err == "holdfast: step 7 is not kept; kept are: 10, 5\n"
+    monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
+    assert main(["learner", "roll-back", "weather", "5"]) == 2
+    assert capsys.readouterr().err == "holdfast: nothing was changed: --yes does it\n"
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("builtins.input", lambda _: "no")
+    assert main(["learner", "roll-back", "weather", "5"]) == 1
+    assert "undone      steps 6 to 10" in capsys.readouterr().out and holdfast.inspect("weather").step == 10
+    assert main(["learner", "roll-back", "weather", "5", "--yes"]) == 0
+    assert "rolled back: it opens at step 5" in capsys.readouterr().out
+    with holdfast.open("weather") as learner:
+        assert learner.state_hash() == hashed
+
+
+def test_a_checkpoint_that_is_damaged_can_be_rolled_back(home: Path) -> None:
+    with holdfast.open("weather", keep=1) as learner:
+        learner.checkpoint()
+    (home / "learner").write_bytes(b"")
+    assert main(["learner", "roll-back", "weather", "5", "--yes"]) == 0
+    assert holdfast.inspect("weather").step == 5
 
 
 @pytest.mark.slow

@@ -103,6 +103,20 @@ def test_other_settings_than_the_learner_has_are_refused(tmp_path: Path, capsys:
         assert capsys.readouterr().err.count("\n") == 1
 
 
+def test_a_shape_or_net_that_the_learner_does_not_have_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = str(tmp_path / "w")
+    holdfast.open(folder, holdfast.small_cnn((3, 48, 48), width=2), holdfast.ERACE(), memory=50).close()
+    for options, said in (
+        (["--shape", "3x32x32"], "--shape 3x32x32 is not that of the learner in {}, which has 3x48x48"),
+        (["--net", "mlp"], "--net mlp is not that of the learner in {}, which has small-cnn"),
+        (["--shape", "3x48x48", "--net", "small-cnn", "--memory", "60"], "memory does not fit the learner"),
+    ):
+        assert main(["serve", folder, "--port", "0", *options]) == 2
+        assert said.format(folder) in capsys.readouterr().err
+
+
 def test_it_says_which_packages_it_needs(tmp_path: Path) -> None:
     program = "import sys; sys.modules['uvicorn'] = None; from holdfast.commands.main import main; main(['serve'])"
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)

@@ -57,7 +57,7 @@ EXPLAINED: dict[str, tuple[str, list[str]]] = {
     ),
     "runs import": ("Takes in what another store has exported.", ["holdfast runs import all.json.xz --out here"]),
     "runs save": (
-        "Writes the learner that a run with --keep-learners has trained, for holdfast.Learner.load.",
+        "Writes the learner that a run with --keep-learners has trained, for holdfast learner adopt and Learner.load.",
         ["holdfast runs save 3fa learner.safetensors"],
     ),
     "runs rm": ("Removes runs from a store.", ["holdfast runs rm 3fa 81b"]),
@@ -65,8 +65,12 @@ EXPLAINED: dict[str, tuple[str, list[str]]] = {
         "Looks after a learner in a folder.",
         ["holdfast learner show weather", "holdfast learner verify weather"],
     ),
+    "learner adopt": (
+        "Makes a folder of a learner that was saved as a file, to serve it, or to go on with it, from there.",
+        ["holdfast learner adopt fruits.learner fruits-learner", "holdfast serve fruits-learner"],
+    ),
     "learner show": (
-        "Says what a learner is: its step, classes, memory, log and sizes.",
+        "Says what a learner is: its step, classes, memory, log, kept checkpoints and sizes.",
         ["holdfast learner show weather", "holdfast learner show weather --json"],
     ),
     "learner verify": ("Checks every byte of a learner.", ["holdfast learner verify weather --deep"]),
@@ -74,6 +78,10 @@ EXPLAINED: dict[str, tuple[str, list[str]]] = {
     "learner repair": (
         "Makes a damaged learner open again, with the intact part of its log.",
         ["holdfast learner repair weather", "holdfast learner repair weather --to-step 1200 --yes"],
+    ),
+    "learner roll-back": (
+        "Undoes what a learner has learned since a kept checkpoint.",
+        ["holdfast learner roll-back weather 80", "holdfast learner roll-back weather 80 --yes"],
     ),
     "learner export": (
         "Writes the trained classifier as one file for programs without holdfast.",

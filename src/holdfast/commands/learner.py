@@ -1,4 +1,4 @@
-"""`holdfast learner`: a learner that lives in a folder, looked at, checked, copied, repaired and exported."""
+"""`holdfast learner`: a learner in a folder, looked at, checked, copied, repaired, rolled back and exported."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import argparse
 import json
 import sys
 from dataclasses import asdict
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.commands.options import shape
 
 if TYPE_CHECKING:
+    from holdfast.durable.history import Kept
     from holdfast.durable.inspection import Inspection
     from holdfast.durable.repairs import Repair
     from holdfast.durable.verification import Verification
@@ -21,15 +23,22 @@ MOST_CLASSES = 20  # that are listed
 
 def describe(learner: argparse.ArgumentParser) -> None:
     actions = learner.add_subparsers(title="actions", metavar="ACTION", required=True)
-    looking = actions.add_parser("show", help="its step, classes, memory, log and sizes, even while it is in use")
+    looking = actions.add_parser(
+        "show", help="its step, classes, memory, kept checkpoints and sizes, even while it is in use"
+    )
     checking = actions.add_parser("verify", help="check every byte; exit code 1 if one is wrong")
     copying = actions.add_parser("backup", help="a consistent copy, even while it is in use")
     mending = actions.add_parser("repair", help="make a damaged one open again, with the intact part of its log")
+    undoing = actions.add_parser("roll-back", help="undo what it has learned since a kept checkpoint")
     taking = actions.add_parser(
         "export", help="the trained classifier as one .onnx or .pt2 file, even while it is in use"
     )
-    commands = (looking, show), (checking, verify), (copying, backup), (mending, repair), (taking, export)
-    for action, command in commands:
+    adopting = actions.add_parser("adopt", help="make a folder of a file of learner.save or holdfast runs save")
+    adopting.set_defaults(command=adopt)
+    adopting.add_argument("file", type=Path, metavar="FILE", help="of learner.save or holdfast runs save; it stays")
+    adopting.add_argument("folder", type=Path, metavar="FOLDER", help="that does not exist yet, for holdfast.open")
+    commands = (looking, show), (checking, verify), (copying, backup), (mending, repair), (undoing, roll_back)
+    for action, command in (*commands, (taking, export)):
         action.set_defaults(command=command)
         of_file = ", or a file of learner.save or holdfast runs save" if action is taking else ""
         action.add_argument("folder", type=Path, metavar="FOLDER", help=f"as given to holdfast.open{of_file}")
@@ -37,6 +46,8 @@ def describe(learner: argparse.ArgumentParser) -> None:
         action.add_argument("--json", action="store_true", help="the same for programs")
     checking.add_argument("--deep", action="store_true", help="also repeat the log, which takes as long as opening")
     copying.add_argument("target", type=Path, metavar="TARGET", help="a folder that does not exist yet")
+    undoing.add_argument("step", type=int, metavar="STEP", help="of a kept checkpoint, as show lists them")
+    undoing.add_argument("--yes", action="store_true", help="do not ask before it is undone")
     mending.add_argument("--yes", action="store_true", help="do not ask before something is lost")
     earlier = "go back to this step, at most to the last checkpoint"
     mending.add_argument("--to-step", type=int, metavar="N", help=earlier)
@@ -77,15 +88,21 @@ def backup(options: argparse.Namespace) -> int:
     return 0
 
 
+def adopt(options: argparse.Namespace) -> int:
+    from holdfast.durable.adoption import adopt
+    from holdfast.durable.inspection import inspect
+
+    adopt(options.file, options.folder)
+    print(f"{options.folder} has the learner of {options.file} at step {inspect(options.folder).step}")
+    return 0
+
+
 def repair(options: argparse.Namespace) -> int:
     from holdfast.durable.repairs import repair
-    from holdfast.errors import InputError
 
     def agreed(plan: Repair) -> bool:
         _print_lines(_plan(plan))
-        if not options.yes and not sys.stdin.isatty():
-            raise InputError("nothing was changed: --yes does it")
-        return options.yes or input("repair it? [y/N] ").strip().lower() in ("y", "yes")
+        return _agreed("repair it?", options)
 
     done = repair(options.folder, to_step=options.to_step, yes=agreed)
     if not done.needed:
@@ -95,6 +112,21 @@ def repair(options: argparse.Namespace) -> int:
         return 1
     else:
         print(f"repaired: it opens at step {done.step}; the files from before are in {done.files}")
+    return 0
+
+
+def roll_back(options: argparse.Namespace) -> int:
+    from holdfast.durable.history import kept
+    from holdfast.durable.repairs import roll_back
+
+    for each in kept(options.folder):
+        if each.step == options.step:
+            _print_lines({"goes to": _checkpoint(each), "undone": _undone(options.folder, each.step)})
+            if not _agreed("roll it back?", options):
+                print("nothing was changed")
+                return 1
+    roll_back(options.folder, options.step)
+    print(f"rolled back: it opens at step {options.step}")
     return 0
 
 
@@ -113,6 +145,29 @@ def export(options: argparse.Namespace) -> int:
     size = options.target.stat().st_size / 2**20
     print(f"{options.target} answers as {options.folder} at step {learner.step}: {size:.1f} MiB")
     return 0
+
+
+def _agreed(question: str, options: argparse.Namespace) -> bool:
+    from holdfast.errors import InputError
+
+    if not options.yes and not sys.stdin.isatty():
+        raise InputError("nothing was changed: --yes does it")
+    return options.yes or input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+
+
+def _undone(folder: Path, step: int) -> str:
+    from holdfast.durable.inspection import inspect
+    from holdfast.errors import CheckpointError, InputError
+
+    try:
+        last = inspect(folder).step
+    except (CheckpointError, InputError):  # what is there now may be damaged or missing
+        last = step
+    return f"steps {step + 1:,} to {last:,}" if last > step else "whatever that checkpoint does not have"
+
+
+def _checkpoint(kept: Kept) -> str:
+    return f"step {kept.step:,}, written on {datetime.fromtimestamp(kept.time):%Y-%m-%d at %H:%M:%S}"
 
 
 def _print_lines(lines: dict[str, str]) -> None:
@@ -162,6 +217,8 @@ def _lines(found: Inspection) -> dict[str, str]:
         "questions": f"{found.pending:,} open",
         "checkpoint": f"{at}, {last.nbytes:,} bytes; written by {written or 'version 0.1.0'}",
         "log": f"{log.file}, {_counted(log.entries, 'entry', 'entries')}{torn}, {log.nbytes:,} bytes, {state}",
+        "kept": f"\n{'':12}".join(f"{_checkpoint(each)}, {each.nbytes:,} bytes" for each in found.kept)
+        or "no earlier checkpoints; opened with keep=N, the last N are kept from then on",
         "on disk": f"{sum(found.files.values()):,} bytes in {_counted(len(found.files), 'file', 'files')}",
         "in use": f"by {user}" if found.pid else "no",
     }

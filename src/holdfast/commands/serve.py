@@ -11,6 +11,7 @@ import socket
 import ssl
 import sys
 import tempfile
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -170,6 +171,7 @@ def _leave() -> None:
 def _opened(where: Path, options: argparse.Namespace) -> DurableLearner:
     import holdfast
     from holdfast import methods
+    from holdfast.durable.inspection import inspect
     from holdfast.durable.snapshot import LEARNER
     from holdfast.errors import UnknownName
     from holdfast.nets import NETS, default_net
@@ -177,7 +179,11 @@ def _opened(where: Path, options: argparse.Namespace) -> DurableLearner:
     how: dict[str, Any] = {"checkpoint_every": options.checkpoint_every, "keep": options.keep}
     how |= {"sync_every": options.sync_every, "progress": options.progress}
     how |= {name: getattr(options, name) for name in NEW}
-    if not (where / LEARNER).exists() or options.net or options.shape:
+    there = inspect(where).net if (where / LEARNER).exists() else None
+    if there is not None:  # it is made as it was; what is given only has to fit
+        _check_fit("--net", options.net, there["name"], where)
+        _check_fit("--shape", _as_text(options.shape), _as_text(there["shape"]), where)
+    elif not (where / LEARNER).exists() or options.net or options.shape:
         shape = options.shape or (3, 32, 32)
         if (net := options.net or default_net(shape)) not in NETS:
             raise UnknownName("net", net, NETS)
@@ -188,6 +194,15 @@ def _opened(where: Path, options: argparse.Namespace) -> DurableLearner:
             needs = "needs to know where tasks end" if method.needs_task_ids else "wants the whole stream shuffled"
             raise InputError(f"--method {options.method} {needs}; choose one that does not")
     return holdfast.open(where, **how)
+
+
+def _check_fit(name: str, given: str | None, there: str | None, where: Path) -> None:
+    if given not in (None, there):
+        raise InputError(f"{name} {given} is not that of the learner in {where}, which has {there}")
+
+
+def _as_text(shape: Sequence[int] | None) -> str | None:
+    return None if shape is None else "x".join(map(str, shape))
 
 
 def _tokens(options: argparse.Namespace) -> Tokens:

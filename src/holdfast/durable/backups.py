@@ -46,7 +46,7 @@ def backup(folder: str | Path, target: str | Path) -> None:
 def check_target(target: Path) -> None:
     """Refuses a folder that exists."""
     if os.path.lexists(target):
-        raise InputError(f"{target} exists already: name a new folder for the copy")
+        raise InputError(f"{target} exists already: name a new folder")
 
 
 def write(target: Path, serialized: Serialized, entries: Iterable[bytes] = ()) -> None:

@@ -10,14 +10,15 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from holdfast import __version__, machine
+from holdfast import machine
 from holdfast.arguments import Range, real, whole
 from holdfast.augment import Augment
 from holdfast.batch import Batch
 from holdfast.durable import backups, history
+from holdfast.durable.adoption import conditions, with_conditions
 from holdfast.durable.folder import Folder, LogHasEnded
 from holdfast.durable.log import LARGEST_ENTRY
-from holdfast.durable.snapshot import LEARNER, Snapshot, take
+from holdfast.durable.snapshot import LEARNER, Snapshot, refuse_saved, take
 from holdfast.errors import CheckpointError, InputError, LabelError, OtherBits, WriteError
 from holdfast.learner import Learner, operations
 from holdfast.learner.adjustments import ADJUSTABLE
@@ -32,7 +33,7 @@ from holdfast.learner.parts import (
     memory_of,
 )
 from holdfast.learner.progress import check_window, new_tally
-from holdfast.learner.state import at_checkpoint, restored, serialized
+from holdfast.learner.state import at_checkpoint, restored
 from holdfast.learner.transaction import Result, nothing
 from holdfast.memory import Memory
 from holdfast.memory.class_index import Journal
@@ -119,6 +120,9 @@ def open(
     sync_every = real("sync_every", sync_every, Range(least=0, most=DAY))
     checkpoint_every = whole("checkpoint_every", checkpoint_every, Range(least=1))
     keep = whole("keep", keep)
+    refuse_saved(Path(path))
+    if isinstance(encoder, Learner):
+        raise InputError("encoder must be an nn.Module; a learner is given a folder by holdfast.adopt(learner, folder)")
     method = as_method(method)
     check_parts(encoder, method, augment, optional=True)
     check_optimizer(lr, optimizer)
@@ -206,7 +210,7 @@ class DurableLearner(Learner):
             InputError: if `target` exists.
             WriteError: if it cannot be written.
         """
-        self.at_rest(partial(backups.write, Path(target), self._with_conditions))
+        self.at_rest(partial(backups.write, Path(target), partial(with_conditions, self)))
 
     def __enter__(self) -> Self:
         return self
@@ -318,12 +322,9 @@ class DurableLearner(Learner):
         steps = f"a step from {self._written_at} to {self.step - 1}"
         return f"close it, and holdfast.repair(folder, to_step=...) goes back to {steps}"
 
-    def _conditions(self) -> dict[str, Any]:
-        return machine.conditions(self.device.type, codec=self.memory.codec_version)
-
     def _in_folder(self, **manifest: Any) -> bytes:
         self._written_at = self.step
-        return self._with_conditions(**manifest)
+        return with_conditions(self, **manifest)
 
     def _write(self, folder: Folder, spare: int | None = None) -> None:
         folder.checkpoint(self._in_folder)
@@ -332,10 +333,6 @@ class DurableLearner(Learner):
     def _keep_copy(self, folder: Folder, spare: int | None = None) -> None:
         if self._keep:
             history.keep(folder.path, self.step, folder.learner_file.read_bytes(), self._keep, spare)
-
-    def _with_conditions(self, **manifest: Any) -> bytes:
-        where = {"conditions": self._conditions(), "holdfast": __version__}
-        return serialized(self, where | manifest)
 
     def _commit(self, operation: operations.Operation | None, journal: Journal) -> None:
         if self._folder is None:
@@ -399,7 +396,7 @@ def _repeated(found: Snapshot, parts: dict[str, Any], settings: dict[str, Any]) 
     with checkpoint.distrust(found.folder / LEARNER):
         method = at_checkpoint(parts["method"], found.manifest)
         learner = restored(DurableLearner, found.tensors, found.manifest, **parts | {"method": method})
-        moved = machine.differences(learner._conditions(), found.manifest.get("conditions", {}))
+        moved = machine.differences(conditions(learner), found.manifest.get("conditions", {}))
     if entries and moved:
         note = "what is repeated from it may differ in its last bits"
         warnings.warn(f"the log in {found.folder} was written elsewhere ({moved}): {note}", OtherBits, stacklevel=4)

@@ -24,7 +24,7 @@ class Kept:
 
     Attributes:
         step: how many steps it has.
-        time: when it was written, in seconds since 1970.
+        time: when it was written, in seconds since 1970, for `datetime.fromtimestamp(time)`.
         nbytes: its size.
     """
 

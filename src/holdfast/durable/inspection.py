@@ -1,5 +1,6 @@
 """What is in the folder of a durable learner, without its net or method, also while another process learns with it."""
 
+import os
 from collections import Counter
 from collections.abc import Hashable, Iterator
 from contextlib import suppress
@@ -7,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from holdfast.durable.history import Kept, kept
 from holdfast.durable.snapshot import Snapshot, take
 from holdfast.learner import operations
 from holdfast.learner.labels import FORGOTTEN, Labels, decode
@@ -72,7 +74,8 @@ class Inspection:
     pending: int  # that are open
     checkpoint: CheckpointSummary
     log: LogSummary
-    files: dict[str, int]  # bytes of everything in the folder
+    kept: tuple[Kept, ...]  # checkpoints to go back to, the latest first
+    files: dict[str, int]  # bytes of everything in the folder, also of what is kept
     pid: int | None  # of the process that has it, as far as is known
     host: str  # of that process, if it is another machine
 
@@ -86,7 +89,7 @@ def inspect(folder: str | Path) -> Inspection:
         folder: of the learner.
 
     Returns:
-        Its step, classes, memory, log, sizes, and which process has it.
+        Its step, classes, memory, log, kept checkpoints, sizes, and which process has it.
 
     Raises:
         CheckpointError: if the folder is damaged; `holdfast.verify` says more.
@@ -151,6 +154,7 @@ def _inspection(found: Snapshot, past: Past) -> Inspection:
             sealed=found.reading.sealed,
             torn=len(found.log_bytes) - found.reading.end,
         ),
+        kept=tuple(kept(found.folder)),
         files=dict(sorted(_sizes(found.folder))),
         pid=pid,
         host=host,
@@ -172,7 +176,8 @@ def _memory(found: Snapshot) -> MemorySummary:
 
 
 def _sizes(folder: Path) -> Iterator[tuple[str, int]]:
-    for file in folder.iterdir():
-        with suppress(FileNotFoundError):  # removed meanwhile
-            if file.is_file():
-                yield file.name, file.stat().st_size
+    for place, _, names in os.walk(folder):
+        for file in (Path(place, name) for name in names):
+            with suppress(FileNotFoundError):  # removed meanwhile
+                if file.is_file():
+                    yield file.relative_to(folder).as_posix(), file.stat().st_size

@@ -11,7 +11,7 @@ from pathlib import Path
 from holdfast.arguments import whole
 from holdfast.durable import log
 from holdfast.durable.history import kept
-from holdfast.durable.snapshot import BEFORE_REPAIR, KEPT, LEARNER, Place, Snapshot, read, take
+from holdfast.durable.snapshot import BEFORE_REPAIR, KEPT, LEARNER, Place, Snapshot, read, refuse_saved, take
 from holdfast.durable.verification import verify
 from holdfast.errors import CheckpointError, HoldfastError, InputError
 from holdfast.learner import operations
@@ -56,6 +56,7 @@ def repair(folder: str | Path, *, to_step: int | None = None, yes: bool | Callab
         InputError: if the learner cannot go back to `to_step`.
     """
     path = Path(folder).absolute()
+    refuse_saved(Path(folder))
     if not path.is_dir():
         raise InputError(f"there is no folder {folder}")
     lock = FolderLock(path, f"the learner in {folder}")

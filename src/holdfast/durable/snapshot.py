@@ -107,6 +107,7 @@ def take(folder: Path, *, settled: bool = False) -> Snapshot:
     be written, so that it was taken back, is left out.
     """
     file = folder / LEARNER
+    refuse_saved(folder)
     if not file.is_file():
         raise InputError(f"there is no learner in {folder}")
     for _ in range(TRIES):
@@ -117,6 +118,15 @@ def take(folder: Path, *, settled: bool = False) -> Snapshot:
         if not isinstance(content, Flaw) or stamp(file) == before:
             return replace(found, log=content, closing=closing)
     raise CheckpointError(f"{folder} is being rewritten faster than it can be read")
+
+
+def refuse_saved(path: Path) -> None:
+    """The file of a learner where the folder of one is wanted."""
+    if checkpoint.begins_as_one(path):
+        raise InputError(
+            f"{path} is the file of a learner, not its folder: holdfast learner adopt {path} FOLDER, or holdfast.adopt "
+            "in Python, makes a folder of it"
+        )
 
 
 def read(folder: Path, file: Path) -> Snapshot:
