@@ -18,6 +18,7 @@ from holdfast.serve.service import Service
 from tests.serve.served import PICTURES, X, Y, picture, served
 
 ARRAY = np.array(X, np.float32)
+PAUSE = client_module._pause
 
 
 class Through(httpx.BaseTransport):
@@ -136,6 +137,32 @@ def test_mistakes_are_those_of_the_learner(service: tuple[holdfast.Client, Servi
 def test_nobody_there() -> None:
     with holdfast.Client("http://127.0.0.1:9", retries=1) as client, pytest.raises(ServiceError, match="not answer"):
         client.step  # noqa: B018
+
+
+def test_by_default_a_killed_service_has_time_to_be_back(
+    service: tuple[holdfast.Client, Service, Through], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, _, through = service
+    slept: list[float] = []
+    monkeypatch.setattr(client_module, "_pause", PAUSE)
+    monkeypatch.setattr("holdfast.client.time.sleep", slept.append)
+    handle = through.handle_request
+
+
+    def later(request: httpx.Request) -> httpx.Response:
+        return handle(request) if sum(slept) > 8 else _refuse(request)
+
+    monkeypatch.setattr(through, "handle_request", later)
+    assert client.observe(ARRAY, Y) == 1
+    slept.clear()
+    monkeypatch.setattr(through, "handle_request", _refuse)
+    with pytest.raises(ServiceError, match="not answer"):
+        client.observe(ARRAY, Y)
+    assert 10 < sum(slept) < 22
+
+
+def _refuse(request: httpx.Request) -> httpx.Response:
+    raise httpx.ConnectError("refused", request=request)
 
 
 def test_holdfast_needs_no_httpx_until_a_client_is_wanted() -> None:
