@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -97,11 +97,16 @@ class Client:
         """
         return self._learned("/v1/learn", key, **_tensor(x, labels=_plain(y)))
 
-    def predict(self, x: Samples) -> list[Label]:
+    @overload
+    def predict(self, x: Samples, *, unknown: Literal[False] = False) -> list[Label]: ...
+    @overload
+    def predict(self, x: Samples, *, unknown: bool) -> list[Label | None]: ...
+    def predict(self, x: Samples, *, unknown: bool = False) -> Sequence[Label | None]:
         """Predicts the most probable label of each sample.
 
         Args:
             x: samples: an array, or a list of pictures.
+            unknown: whether the answer is None where the probability is below the threshold of `calibrate`.
 
         Returns:
             One label per sample.
@@ -111,6 +116,8 @@ class Client:
             InputError: if what was sent is wrong.
             ServiceError: if the service cannot be reached or cannot do it.
         """
+        if unknown:
+            return self._sure_answers(x)
         classes, found = self._answers(x)
         return [classes[best] for best in found["probability"].argmax(1).tolist()]
 
@@ -129,6 +136,26 @@ class Client:
             ServiceError: if the service cannot be reached or cannot do it.
         """
         return self._answers(x)[1]["probability"]
+
+    def calibrate(self, x: Samples, y: Labels, *, accept: float = 0.95) -> dict[str, Any]:
+        """Fits probabilities to how often answers are right, and finds a threshold below which to answer "unknown".
+
+        Args:
+            x: labelled samples that it has not learned from; they may include unknown classes.
+            y: one label per sample.
+            accept: the share of samples of known classes that should get an answer.
+
+        Returns:
+            What `Learner.calibrate` found: temperature, threshold and the trade-off of other thresholds.
+
+        Raises:
+            NothingLearned: if no class has been seen yet.
+            InputError: if what was sent is wrong.
+            ServiceError: if the service cannot be reached or cannot do it.
+        """
+        sent = _tensor(x, labels=_plain(y))
+        found: dict[str, Any] = self._json("POST", "/v1/calibrate", params={"accept": accept}, **sent)
+        return found
 
     def similarity(self, x: Samples) -> NDArray[np.float32]:
         """Computes how similar each sample is to the class it is most similar to.
@@ -318,6 +345,14 @@ class Client:
         learned: int = self._json("POST", path, repeatable=True, headers=headers, **body)["step"]
         return learned
 
+    def _sure_answers(self, x: Samples) -> list[Label | None]:
+        answers = self._json("POST", "/v1/predict", repeatable=True, **_tensor(x))["answers"]
+        if any(each["label"] is None for each in answers):
+            raise NothingLearned("the learner knows no class yet; call observe(x, y) first")
+        if any(each["unknown"] is None for each in answers):
+            raise InputError("unknown=True needs a threshold: calibrate(x, y) finds one on labelled fresh samples")
+        return [None if each["unknown"] else each["label"] for each in answers]
+
     def _answers(self, x: Samples) -> tuple[list[Label], dict[str, NDArray[np.float32]]]:
         """The classes, and what is told of each sample as numbers."""
         sent = _tensor(x, parameters={"binary_data_output": True})
@@ -373,7 +408,7 @@ def _error(response: httpx.Response, path: str) -> Exception:
         return InputError(why)
     if response.status_code == 404 and path == "/v1/tell":
         return TicketError(why)
-    if response.status_code == 409 and path.endswith("/infer"):
+    if response.status_code == 409 and (path.endswith("/infer") or path == "/v1/calibrate"):
         return NothingLearned(why)
     return ServiceError(why, response.status_code)
 

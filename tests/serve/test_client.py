@@ -80,6 +80,22 @@ def test_it_answers_as_the_learner_does(service: tuple[holdfast.Client, Service,
     assert client.progress["samples"] == 6 and client.memory_summary()[0]["label"] == "a"
 
 
+def test_unknown_is_none_as_the_learner_has_it(service: tuple[holdfast.Client, Service, Through]) -> None:
+    client, behind, _ = service
+    with pytest.raises(NothingLearned):
+        client.predict(ARRAY, unknown=True)
+    with pytest.raises(NothingLearned):
+        client.calibrate(ARRAY, Y)
+    client.observe(ARRAY, Y)
+    with pytest.raises(InputError, match="calibrate"):
+        client.predict(ARRAY, unknown=True)
+    found, calibration = client.calibrate(ARRAY, Y, accept=0.5), behind.learner.calibration
+    assert calibration is not None and found["threshold"] == calibration.threshold
+    answers = client.predict(ARRAY, unknown=True)
+    assert None in answers and answers == behind.learner.predict(ARRAY, unknown=True)
+    assert None not in client.predict(ARRAY)
+
+
 def test_checkpoints(service: tuple[holdfast.Client, Service, Through], tmp_path: Path) -> None:
     client, behind, _ = service
     client.observe(ARRAY, Y)
@@ -147,7 +163,6 @@ def test_by_default_a_killed_service_has_time_to_be_back(
     monkeypatch.setattr(client_module, "_pause", PAUSE)
     monkeypatch.setattr("holdfast.client.time.sleep", slept.append)
     handle = through.handle_request
-
 
     def later(request: httpx.Request) -> httpx.Response:
         return handle(request) if sum(slept) > 8 else _refuse(request)
