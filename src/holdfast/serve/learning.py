@@ -16,6 +16,7 @@ from holdfast.samples import Features
 from holdfast.serve.bodies import Label, samples_body
 from holdfast.serve.decoding import Array, checked_labels, given, shown
 from holdfast.serve.metrics import Metrics
+from holdfast.serve.plain_json import PlainJSON
 from holdfast.serve.refusals import documented
 from holdfast.serve.roles import needs
 from holdfast.serve.service import Service
@@ -94,7 +95,7 @@ class Tell(BaseModel):
 
 
 def routes(service: Service, metrics: Metrics) -> APIRouter:
-    router = APIRouter(prefix="/v1", tags=["answers and learning"])
+    router = APIRouter(prefix="/v1", tags=["answers and learning"], route_class=PlainJSON)
     refusals: dict[str, Any] = {"responses": documented(400, 404, 422)}
     answer, teach = ([Depends(needs(role))] for role in ("answer", "teach"))
 
