@@ -9,10 +9,11 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+from PIL import Image
 
 import holdfast
 from holdfast import client as client_module
-from holdfast.errors import InputError, NothingLearned, ServiceError, TicketError
+from holdfast.errors import BatchError, InputError, LabelError, NothingLearned, ServiceError, TicketError
 from holdfast.serve.roles import Tokens
 from holdfast.serve.service import Service
 from tests.serve.served import PICTURES, X, Y, picture, served
@@ -104,17 +105,21 @@ def test_checkpoints(service: tuple[holdfast.Client, Service, Through], tmp_path
     assert holdfast.Learner.load(tmp_path / "file").state_hash() == behind.learner.state_hash()
     client.observe(ARRAY, Y)
     assert client.roll_back(1) == 1 == client.step
-    with pytest.raises(ServiceError, match="not kept"):
+    with pytest.raises(InputError, match="not kept"):
         client.roll_back(7)
 
 
 def test_pictures(tmp_path: Path) -> None:
     (tmp_path / "red.png").write_bytes(picture((255, 0, 0)))
-    with served(tmp_path / "w", PICTURES) as (to, _):
+    with served(tmp_path / "w", PICTURES) as (to, behind):
         client, _ = connected(to)
         pictures: list[Any] = [tmp_path / "red.png", picture((0, 0, 255), "WEBP")]
         client.observe(pictures, ["red", "blue"])
         assert client.predict([picture((255, 0, 0))]) == client.predict([tmp_path / "red.png"])
+        grey = Image.new("L", (9, 8), 130)
+        asked: list[Any] = [Image.new("RGB", (8, 8), (255, 0, 0)), grey, str(tmp_path / "red.png")]
+        np.testing.assert_array_equal(client.predict_proba(asked), behind.learner.predict_proba(asked))
+        assert client.ask(asked).answers == behind.learner.predict(asked)
         client.memory_gallery(tmp_path / "gallery.png")
         assert (tmp_path / "gallery.png").read_bytes().startswith(b"\x89PNG")
 
@@ -143,10 +148,17 @@ def test_mistakes_are_those_of_the_learner(service: tuple[holdfast.Client, Servi
     for x, y in (*wrong, (ARRAY, [1.5] * 4), (["a"], ["a"]), ("text", ["a"]), ([], [])):
         with pytest.raises(InputError):
             client.observe(x, y)
+    unreadable: list[list[Any]] = [["none.png"], [tmp_path / "none"], [tmp_path], [[1.0], [1.0, 2.0]], [ARRAY, "a"]]
+    for x in unreadable:
+        with pytest.raises(BatchError, match="x") as raised:
+            client.predict(x)
+        assert "\n" not in str(raised.value)
+    with pytest.raises(LabelError, match="has seen no class 'heron'"):
+        client.forget("heron")
     with served(tmp_path / "other", tokens=Tokens({"a-token-of-a-test": "answer"})) as (to, _):
-        with pytest.raises(ServiceError, match="token") as raised:
+        with pytest.raises(ServiceError, match="token") as refused:
             connected(to)[0].observe(ARRAY, Y)
-        assert raised.value.status == 401
+        assert refused.value.status == 401
         assert connected(to, token="a-token-of-a-test")[0].classes == []
 
 
@@ -178,6 +190,12 @@ def test_by_default_a_killed_service_has_time_to_be_back(
 
 def _refuse(request: httpx.Request) -> httpx.Response:
     raise httpx.ConnectError("refused", request=request)
+
+
+def test_an_address_without_a_protocol_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "_pause", lambda *_: pytest.fail("it waits"))
+    with holdfast.Client("localhost:8080") as client, pytest.raises(ServiceError, match="protocol"):
+        client.step  # noqa: B018
 
 
 def test_holdfast_needs_no_httpx_until_a_client_is_wanted() -> None:

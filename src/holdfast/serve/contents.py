@@ -60,7 +60,7 @@ def routes(service: Service) -> APIRouter:
 
         def erase(learner: DurableLearner) -> int:
             if label not in learner.classes:
-                raise Refused(404, "there is no such class")
+                raise Refused(404, f"the learner has seen no class {label!r}")
             return learner.forget(label)
 
         return Forgotten(samples=await service.change(erase))
