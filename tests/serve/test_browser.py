@@ -176,6 +176,9 @@ def test_below_the_threshold_of_a_calibrated_learner_it_is_unknown(browser: Brow
         client.calibrate(x, ["calm", "storm", "storm", "calm"], accept=0.5)
         unknown = client.predict(x, unknown=True).index(None)
         browser.open(process.address + "/", fragment="#teach")
+        served = "new DOMParser().parseFromString(await (await fetch('/')).text(), 'text/html')"
+        assert browser.run(f"(async () => {served}.getElementById('no-queue').hidden)()")  # before it has looked
+        until(browser, "!document.getElementById('no-queue').hidden")
         client.ask([x[unknown]])
         until(browser, "document.getElementById('verdict').textContent === 'Unknown'")
         until(browser, "document.querySelector('#queue .name').textContent === 'Unknown'")

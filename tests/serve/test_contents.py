@@ -130,7 +130,9 @@ def test_an_hour_of_wrong_labels_can_be_undone_and_that_as_well(tmp_path: Path) 
         assert service.learner.state_hash() == hashes[1] and client.get("/v1/state").json()["step"] == 1
         assert client.post("/v1/roll-back", json={"step": 4}).json() == {"step": 4}
         assert service.learner.state_hash() == last
-        assert client.post("/v1/roll-back", json={"step": 77}).status_code == 404
+        missing = client.post("/v1/roll-back", json={"step": 77})
+        assert missing.status_code == 404
+        assert missing.json() == {"error": "step 77 is not kept; kept are: 1, 4, 3"}
         teach(client)
         assert service.learner.step == 5
 

@@ -183,6 +183,14 @@ WRONG: list[Any] = [
 ]
 
 
+def test_a_label_that_is_missing_is_asked_for_in_the_words_of_the_request(tmp_path: Path) -> None:
+    with served(tmp_path / "w", PICTURES) as (client, _service):
+        for route in ("/v1/learn", "/v1/calibrate"):
+            response = client.post(route, files=[("files", picture(RED))])
+            assert response.status_code == 422
+            assert "file needs one label, 1 came with 0: label=NAME in a form" in response.json()["error"]
+
+
 def test_what_is_refused_changes_nothing(tmp_path: Path) -> None:
     with served(tmp_path / "w") as (client, service):
         teach(client)

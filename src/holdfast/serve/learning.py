@@ -14,7 +14,7 @@ from holdfast.learner.answers import Answers, answers
 from holdfast.learner.keys import LONGEST, check_key
 from holdfast.samples import Features
 from holdfast.serve.bodies import Label, samples_body
-from holdfast.serve.decoding import Array, checked_labels, given, shown
+from holdfast.serve.decoding import Array, checked_labels, given, labelled, shown
 from holdfast.serve.metrics import Metrics
 from holdfast.serve.plain_json import PlainJSON
 from holdfast.serve.refusals import documented
@@ -110,7 +110,7 @@ def routes(service: Service, metrics: Metrics) -> APIRouter:
     @router.post("/learn", dependencies=teach, openapi_extra=samples_body(labelled=True), **refusals)
     async def learn(request: Request, key: Key = None) -> Learned:
         """One step. The answer comes when it is safe on the disk."""
-        key, batch = _checked(key), await given(request, service)
+        key, batch = _checked(key), await labelled(request, service)
         step = service.learn(key, batch.labels, lambda learner: learner.observe(batch.x, batch.labels, key=key))
         return await learned(step, len(batch.x))
 
@@ -130,7 +130,7 @@ def routes(service: Service, metrics: Metrics) -> APIRouter:
     @router.post("/calibrate", dependencies=teach, openapi_extra=samples_body(labelled=True), **calibrated)
     async def calibrate(request: Request, accept: Annotated[float, Query(gt=0, le=1)] = 0.95) -> Calibration:
         """From fresh labelled samples, the threshold that this share of those of known classes reaches."""
-        batch = await given(request, service)
+        batch = await labelled(request, service)
         found = await service.change(lambda learner: learner.calibrate(batch.x, batch.labels, accept=accept))
         return Calibration.model_validate(found)
 

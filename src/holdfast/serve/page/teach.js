@@ -18,7 +18,9 @@ export function drawTeach() {
 
 export async function refreshQueue() {
   if (!teaches()) return;
-  questions = await attempt(() => json("v1/questions")) ?? questions;
+  const found = await attempt(() => json("v1/questions"));
+  questions = found ?? questions;
+  if (found) $("no-queue").hidden = false;
   if (current && current.ticket !== null && !questions.some(each => each.ticket === current.ticket)) current = null;
   if (!current && questions.length) choose(questions[0]); else { drawQueue(); $("question").hidden = !current; }
 }
