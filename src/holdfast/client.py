@@ -1,5 +1,6 @@
 """A learner behind `holdfast serve`, with the learner's own method names."""
 
+import io
 import json
 import random
 import time
@@ -7,23 +8,31 @@ import uuid
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from PIL import Image, ImageOps
 
-from holdfast.errors import InputError, NothingLearned, ServiceError, TicketError
+from holdfast import images
+from holdfast.errors import BatchError, InputError, LabelError, NothingLearned, ServiceError, TicketError
 
 try:
     import httpx
 except ImportError:
     raise ServiceError("holdfast.Client needs one more package: pip install 'holdfast[client]'") from None
 
-Samples = ArrayLike | Sequence[bytes | Path]
+Samples = ArrayLike | Sequence[bytes | str | Path | Image.Image]
 Labels = Sequence[Hashable] | NDArray[Any]
 Label = str | int
 HEADER = "Inference-Header-Content-Length"
 LONGEST_PAUSE = 5.0  # seconds between two tries
+PICTURES = bytes, str, Path, Image.Image
+NOT_THERE: dict[str, type[InputError]] = {
+    "/v1/tell": TicketError,
+    "/v1/forget": LabelError,
+    "/v1/roll-back": InputError,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +47,18 @@ class Question:
 class Client:
     """Asks and teaches a learner served by `holdfast serve`.
 
-    Samples are an array, or a list of pictures: paths or contents of PNG, JPEG or WebP files. Mistakes in what is sent
-    raise what the learner would raise, `InputError` or `NothingLearned`; anything else that goes wrong is a
-    `ServiceError`.
+    Samples are an array, or a list of pictures: paths or contents of PNG, JPEG or WebP files, or images of Pillow.
+    Mistakes in what is sent raise what the learner would raise, `InputError` or `NothingLearned`; anything else that
+    goes wrong is a `ServiceError`.
 
     Args:
         address: where the service is.
         token: one from the file that the service was started with.
         name: as its `--name`.
         timeout: how many seconds an answer may take.
-        retries: how often a request that gets no answer, or is told to try again later, is sent again. What it changes
-            is still changed only once.
+        retries: how often a request that gets no answer, or is told to try again later, is sent again, after pauses
+            of 0.1 to 5 seconds: where connections are refused, 9 times take about 16 seconds, which a killed service
+            needs to be back. What it changes is still changed only once.
         verify: whether certificates are checked, or an `ssl.SSLContext` by which they are.
 
     Raises:
@@ -62,7 +72,7 @@ class Client:
         token: str | None = None,
         name: str = "holdfast",
         timeout: float = 30.0,
-        retries: int = 5,
+        retries: int = 9,
         verify: Any = True,
     ) -> None:
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
@@ -96,11 +106,16 @@ class Client:
         """
         return self._learned("/v1/learn", key, **_tensor(x, labels=_plain(y)))
 
-    def predict(self, x: Samples) -> list[Label]:
+    @overload
+    def predict(self, x: Samples, *, unknown: Literal[False] = False) -> list[Label]: ...
+    @overload
+    def predict(self, x: Samples, *, unknown: bool) -> list[Label | None]: ...
+    def predict(self, x: Samples, *, unknown: bool = False) -> Sequence[Label | None]:
         """Predicts the most probable label of each sample.
 
         Args:
             x: samples: an array, or a list of pictures.
+            unknown: whether the answer is None where the probability is below the threshold of `calibrate`.
 
         Returns:
             One label per sample.
@@ -110,6 +125,8 @@ class Client:
             InputError: if what was sent is wrong.
             ServiceError: if the service cannot be reached or cannot do it.
         """
+        if unknown:
+            return self._sure_answers(x)
         classes, found = self._answers(x)
         return [classes[best] for best in found["probability"].argmax(1).tolist()]
 
@@ -128,6 +145,26 @@ class Client:
             ServiceError: if the service cannot be reached or cannot do it.
         """
         return self._answers(x)[1]["probability"]
+
+    def calibrate(self, x: Samples, y: Labels, *, accept: float = 0.95) -> dict[str, Any]:
+        """Fits probabilities to how often answers are right, and finds a threshold below which to answer "unknown".
+
+        Args:
+            x: labelled samples that it has not learned from; they may include unknown classes.
+            y: one label per sample.
+            accept: the share of samples of known classes that should get an answer.
+
+        Returns:
+            What `Learner.calibrate` found: temperature, threshold and the trade-off of other thresholds.
+
+        Raises:
+            NothingLearned: if no class has been seen yet.
+            InputError: if what was sent is wrong.
+            ServiceError: if the service cannot be reached or cannot do it.
+        """
+        sent = _tensor(x, labels=_plain(y))
+        found: dict[str, Any] = self._json("POST", "/v1/calibrate", params={"accept": accept}, **sent)
+        return found
 
     def similarity(self, x: Samples) -> NDArray[np.float32]:
         """Computes how similar each sample is to the class it is most similar to.
@@ -193,7 +230,7 @@ class Client:
             How many samples of it the memory held.
 
         Raises:
-            InputError: if what was sent is wrong.
+            LabelError: if there is no such class.
             ServiceError: if the service cannot be reached or cannot do it.
         """
         (plain,) = _plain([label])
@@ -306,7 +343,7 @@ class Client:
             The step.
 
         Raises:
-            InputError: if what was sent is wrong.
+            InputError: if it is not kept.
             ServiceError: if the service cannot be reached or cannot do it.
         """
         now: int = self._json("POST", "/v1/roll-back", json={"step": step})["step"]
@@ -316,6 +353,14 @@ class Client:
         headers = {**(headers or {}), "Idempotency-Key": key or uuid.uuid4().hex}
         learned: int = self._json("POST", path, repeatable=True, headers=headers, **body)["step"]
         return learned
+
+    def _sure_answers(self, x: Samples) -> list[Label | None]:
+        answers = self._json("POST", "/v1/predict", repeatable=True, **_tensor(x))["answers"]
+        if any(each["label"] is None for each in answers):
+            raise NothingLearned("the learner knows no class yet; call observe(x, y) first")
+        if any(each["unknown"] is None for each in answers):
+            raise InputError("unknown=True needs a threshold: calibrate(x, y) finds one on labelled fresh samples")
+        return [None if each["unknown"] else each["label"] for each in answers]
 
     def _answers(self, x: Samples) -> tuple[list[Label], dict[str, NDArray[np.float32]]]:
         """The classes, and what is told of each sample as numbers."""
@@ -343,7 +388,7 @@ class Client:
                 response = self._http.request(method, path, **body)
             except httpx.TransportError as error:
                 arrived = not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
-                if last or (arrived and not repeatable):
+                if last or isinstance(error, httpx.UnsupportedProtocol) or (arrived and not repeatable):
                     why = str(error) or type(error).__name__
                     raise ServiceError(f"{self._http.base_url} does not answer: {why}") from error
                 _pause(attempt)
@@ -370,9 +415,9 @@ def _error(response: httpx.Response, path: str) -> Exception:
         why = f"{response.status_code} {response.reason_phrase}"
     if response.status_code in (400, 413, 422):
         return InputError(why)
-    if response.status_code == 404 and path == "/v1/tell":
-        return TicketError(why)
-    if response.status_code == 409 and path.endswith("/infer"):
+    if response.status_code == 404 and path in NOT_THERE:
+        return NOT_THERE[path](why)
+    if response.status_code == 409 and (path.endswith("/infer") or path == "/v1/calibrate"):
         return NothingLearned(why)
     return ServiceError(why, response.status_code)
 
@@ -380,20 +425,48 @@ def _error(response: httpx.Response, path: str) -> Exception:
 def _tensor(x: Samples, **more: Any) -> dict[str, Any]:
     """A request with the samples in binary behind its JSON."""
     listed: list[Any] = list(x) if isinstance(x, Sequence) and not isinstance(x, str | bytes) else []
-    if listed and all(isinstance(each, bytes | Path) for each in listed):
-        files: list[bytes] = [each.read_bytes() if isinstance(each, Path) else each for each in listed]
+    if listed and all(isinstance(each, PICTURES) for each in listed):
+        files = [_file(each) for each in listed]
         content = b"".join(len(file).to_bytes(4, "little") + file for file in files)
         described: dict[str, Any] = {"name": "x", "shape": [len(files)], "datatype": "BYTES"}
     else:
-        array = np.asarray(x)
+        array = _array(x)
         if array.dtype.kind not in "biuf" or not array.ndim:
-            raise InputError("x must be an array of numbers, or a list of pictures: paths or contents of files")
+            raise BatchError("x must be an array of numbers, or a list of pictures: files, their contents or images")
         kind = ("UINT8", "u1") if array.dtype == np.uint8 else ("FP32", "<f4")
         content = np.ascontiguousarray(array, kind[1]).tobytes()
         described = {"name": "x", "shape": list(array.shape), "datatype": kind[0]}
     described["parameters"] = {"binary_data_size": len(content)}
     head = json.dumps({"inputs": [described], **more}).encode()
     return {"content": head + content, "headers": {HEADER: str(len(head))}}
+
+
+def _file(picture: bytes | str | Path | Image.Image) -> bytes:
+    """Its content."""
+    if isinstance(picture, bytes):
+        return picture
+    content = io.BytesIO()
+    try:
+        if not isinstance(picture, Image.Image):
+            return Path(picture).read_bytes()
+        images.rgb(ImageOps.exif_transpose(picture)).save(content, "PNG", compress_level=1)
+    except FileNotFoundError:
+        raise BatchError(f"x: there is no image file {picture}") from None
+    except Exception as error:  # image decoders raise whatever they like
+        what = "an image" if isinstance(picture, Image.Image) else picture
+        raise BatchError(f"x: {what} cannot be read: {_line(error)}") from None
+    return content.getvalue()
+
+
+def _array(x: Any) -> NDArray[Any]:
+    try:
+        return np.asarray(x)
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise BatchError(f"x is not an array: {_line(error)}") from None
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 def _plain(y: Labels) -> list[Label]:

@@ -166,6 +166,26 @@ def test_a_token_is_asked_for_and_limits_what_can_be_done(browser: Browser, tmp_
         assert browser.run("[...document.querySelectorAll('#forgettable button')].every(each => each.disabled)")
 
 
+def test_below_the_threshold_of_a_calibrated_learner_it_is_unknown(browser: Browser, tmp_path: Path) -> None:
+    x = [[0.0] * 4, [1.0] * 4, [0.5, 0.5, 0.5, 0.6], [0.1, 0.0, 0.0, 0.0]]
+    with (
+        started(tmp_path / "w", tmp_path / "log", "--shape", "4") as process,
+        holdfast.Client(process.address) as client,
+    ):
+        client.observe(x[:2], ["calm", "storm"])
+        client.calibrate(x, ["calm", "storm", "storm", "calm"], accept=0.5)
+        unknown = client.predict(x, unknown=True).index(None)
+        browser.open(process.address + "/", fragment="#teach")
+        served = "new DOMParser().parseFromString(await (await fetch('/')).text(), 'text/html')"
+        assert browser.run(f"(async () => {served}.getElementById('no-queue').hidden)()")  # before it has looked
+        until(browser, "!document.getElementById('no-queue').hidden")
+        client.ask([x[unknown]])
+        until(browser, "document.getElementById('verdict').textContent === 'Unknown'")
+        until(browser, "document.querySelector('#queue .name').textContent === 'Unknown'")
+        assert "Below the threshold" in browser.run("document.getElementById('verdict-note').textContent")
+        assert not browser.complaints
+
+
 def test_pictures_come_in_every_way_and_one_that_is_refused_keeps_no_other_back(
     browser: Browser, tmp_path: Path
 ) -> None:

@@ -9,15 +9,17 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+from PIL import Image
 
 import holdfast
 from holdfast import client as client_module
-from holdfast.errors import InputError, NothingLearned, ServiceError, TicketError
+from holdfast.errors import BatchError, InputError, LabelError, NothingLearned, ServiceError, TicketError
 from holdfast.serve.roles import Tokens
 from holdfast.serve.service import Service
 from tests.serve.served import PICTURES, X, Y, picture, served
 
 ARRAY = np.array(X, np.float32)
+PAUSE = client_module._pause
 
 
 class Through(httpx.BaseTransport):
@@ -79,6 +81,22 @@ def test_it_answers_as_the_learner_does(service: tuple[holdfast.Client, Service,
     assert client.progress["samples"] == 6 and client.memory_summary()[0]["label"] == "a"
 
 
+def test_unknown_is_none_as_the_learner_has_it(service: tuple[holdfast.Client, Service, Through]) -> None:
+    client, behind, _ = service
+    with pytest.raises(NothingLearned):
+        client.predict(ARRAY, unknown=True)
+    with pytest.raises(NothingLearned):
+        client.calibrate(ARRAY, Y)
+    client.observe(ARRAY, Y)
+    with pytest.raises(InputError, match="calibrate"):
+        client.predict(ARRAY, unknown=True)
+    found, calibration = client.calibrate(ARRAY, Y, accept=0.5), behind.learner.calibration
+    assert calibration is not None and found["threshold"] == calibration.threshold
+    answers = client.predict(ARRAY, unknown=True)
+    assert None in answers and answers == behind.learner.predict(ARRAY, unknown=True)
+    assert None not in client.predict(ARRAY)
+
+
 def test_checkpoints(service: tuple[holdfast.Client, Service, Through], tmp_path: Path) -> None:
     client, behind, _ = service
     client.observe(ARRAY, Y)
@@ -87,17 +105,21 @@ def test_checkpoints(service: tuple[holdfast.Client, Service, Through], tmp_path
     assert holdfast.Learner.load(tmp_path / "file").state_hash() == behind.learner.state_hash()
     client.observe(ARRAY, Y)
     assert client.roll_back(1) == 1 == client.step
-    with pytest.raises(ServiceError, match="not kept"):
+    with pytest.raises(InputError, match="not kept"):
         client.roll_back(7)
 
 
 def test_pictures(tmp_path: Path) -> None:
     (tmp_path / "red.png").write_bytes(picture((255, 0, 0)))
-    with served(tmp_path / "w", PICTURES) as (to, _):
+    with served(tmp_path / "w", PICTURES) as (to, behind):
         client, _ = connected(to)
         pictures: list[Any] = [tmp_path / "red.png", picture((0, 0, 255), "WEBP")]
         client.observe(pictures, ["red", "blue"])
         assert client.predict([picture((255, 0, 0))]) == client.predict([tmp_path / "red.png"])
+        grey = Image.new("L", (9, 8), 130)
+        asked: list[Any] = [Image.new("RGB", (8, 8), (255, 0, 0)), grey, str(tmp_path / "red.png")]
+        np.testing.assert_array_equal(client.predict_proba(asked), behind.learner.predict_proba(asked))
+        assert client.ask(asked).answers == behind.learner.predict(asked)
         client.memory_gallery(tmp_path / "gallery.png")
         assert (tmp_path / "gallery.png").read_bytes().startswith(b"\x89PNG")
 
@@ -126,15 +148,53 @@ def test_mistakes_are_those_of_the_learner(service: tuple[holdfast.Client, Servi
     for x, y in (*wrong, (ARRAY, [1.5] * 4), (["a"], ["a"]), ("text", ["a"]), ([], [])):
         with pytest.raises(InputError):
             client.observe(x, y)
+    unreadable: list[list[Any]] = [["none.png"], [tmp_path / "none"], [tmp_path], [[1.0], [1.0, 2.0]], [ARRAY, "a"]]
+    for x in unreadable:
+        with pytest.raises(BatchError, match="x") as raised:
+            client.predict(x)
+        assert "\n" not in str(raised.value)
+    with pytest.raises(LabelError, match="has seen no class 'heron'"):
+        client.forget("heron")
     with served(tmp_path / "other", tokens=Tokens({"a-token-of-a-test": "answer"})) as (to, _):
-        with pytest.raises(ServiceError, match="token") as raised:
+        with pytest.raises(ServiceError, match="token") as refused:
             connected(to)[0].observe(ARRAY, Y)
-        assert raised.value.status == 401
+        assert refused.value.status == 401
         assert connected(to, token="a-token-of-a-test")[0].classes == []
 
 
 def test_nobody_there() -> None:
     with holdfast.Client("http://127.0.0.1:9", retries=1) as client, pytest.raises(ServiceError, match="not answer"):
+        client.step  # noqa: B018
+
+
+def test_by_default_a_killed_service_has_time_to_be_back(
+    service: tuple[holdfast.Client, Service, Through], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, _, through = service
+    slept: list[float] = []
+    monkeypatch.setattr(client_module, "_pause", PAUSE)
+    monkeypatch.setattr("holdfast.client.time.sleep", slept.append)
+    handle = through.handle_request
+
+    def later(request: httpx.Request) -> httpx.Response:
+        return handle(request) if sum(slept) > 8 else _refuse(request)
+
+    monkeypatch.setattr(through, "handle_request", later)
+    assert client.observe(ARRAY, Y) == 1
+    slept.clear()
+    monkeypatch.setattr(through, "handle_request", _refuse)
+    with pytest.raises(ServiceError, match="not answer"):
+        client.observe(ARRAY, Y)
+    assert 10 < sum(slept) < 22
+
+
+def _refuse(request: httpx.Request) -> httpx.Response:
+    raise httpx.ConnectError("refused", request=request)
+
+
+def test_an_address_without_a_protocol_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "_pause", lambda *_: pytest.fail("it waits"))
+    with holdfast.Client("localhost:8080") as client, pytest.raises(ServiceError, match="protocol"):
         client.step  # noqa: B018
 
 

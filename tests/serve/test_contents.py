@@ -73,6 +73,33 @@ def _then(end: object) -> object:
     return event
 
 
+@pytest.mark.parametrize("kind", ["application/x-www-form-urlencoded", "text/plain", "", None])
+def test_json_is_json_whatever_it_is_called_but_not_from_other_origins(tmp_path: Path, kind: str | None) -> None:
+    headers = {} if kind is None else {"Content-Type": kind}
+    with served(tmp_path / "w") as (client, service):
+        teach(client)
+        client.post("/v1/checkpoints")
+        client.post("/v1/ask", json={"arrays": X[:1]})
+        sent = {
+            "/v1/tell": b'{"ticket": 0, "labels": ["b"]}',
+            "/v1/roll-back": b'{"step": 1}',
+            "/v1/forget": b'{"label": "b"}',
+        }
+        before = service.learner.state_hash()
+        for route, body in sent.items():
+            for origin in ("http://evil.example", "null"):
+                response = client.post(route, content=body, headers={**headers, "Origin": origin})
+                assert response.status_code == 403
+            cut = client.post(route, content=body[:-2], headers=headers)
+            assert cut.status_code == 422 and cut.json() == {"error": "the body is not JSON"}
+            assert client.post(route, content=b"", headers=headers).status_code == 422
+        assert service.learner.state_hash() == before
+        for route, body in sent.items():
+            response = client.post(route, content=body, headers=headers)
+            assert response.status_code == 200, response.text
+        assert client.get("/v1/state").json()["classes"] == 2
+
+
 @pytest.mark.slow
 def test_a_checkpoint_can_be_taken_home(tmp_path: Path) -> None:
     with served(tmp_path / "w") as (client, service):
@@ -103,7 +130,9 @@ def test_an_hour_of_wrong_labels_can_be_undone_and_that_as_well(tmp_path: Path) 
         assert service.learner.state_hash() == hashes[1] and client.get("/v1/state").json()["step"] == 1
         assert client.post("/v1/roll-back", json={"step": 4}).json() == {"step": 4}
         assert service.learner.state_hash() == last
-        assert client.post("/v1/roll-back", json={"step": 77}).status_code == 404
+        missing = client.post("/v1/roll-back", json={"step": 77})
+        assert missing.status_code == 404
+        assert missing.json() == {"error": "step 77 is not kept; kept are: 1, 4, 3"}
         teach(client)
         assert service.learner.step == 5
 

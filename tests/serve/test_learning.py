@@ -100,7 +100,7 @@ def test_ask_and_tell(tmp_path: Path) -> None:
         assert unknown == {
             "ticket": 0,
             "step": 0,
-            "answers": [{"label": None, "probabilities": [], "similarity": None}] * 4,
+            "answers": [{"label": None, "probabilities": [], "similarity": None, "unknown": None}] * 4,
         }
         told = {"ticket": 0, "labels": Y}
         assert client.post("/v1/tell", json=told, headers={"Idempotency-Key": "t"}).json()["step"] == 1
@@ -113,6 +113,31 @@ def test_ask_and_tell(tmp_path: Path) -> None:
         best = predicted["answers"][0]["probabilities"]
         assert best[0]["label"] == predicted["answers"][0]["label"] == service.learner.predict(np.array(X[:1]))[0]
         assert sum(share["probability"] for share in best) == pytest.approx(1)
+
+
+def test_answers_of_a_calibrated_learner_say_which_are_unknown(tmp_path: Path) -> None:
+    x, labelled = np.array(X, np.float32), {"arrays": X, "labels": Y}
+    with served(tmp_path / "w") as (client, service):
+        assert client.post("/v1/calibrate", json=labelled).status_code == 409  # nothing was learned
+        teach(client)
+        answers = client.post("/v1/predict", json={"arrays": X}).json()["answers"]
+        assert [each["unknown"] for each in answers] == [None] * 4
+        assert client.post("/v1/calibrate?accept=1.5", json=labelled).status_code == 422
+        found = client.post("/v1/calibrate?accept=0.5", json=labelled)
+        calibration = service.learner.calibration
+        assert calibration is not None and found.json()["threshold"] == calibration.threshold
+        assert found.json()["trade_off"][0] == {**calibration.trade_off[0]._asdict()}
+        expected = [label is None for label in service.learner.predict(x, unknown=True)]
+        assert any(expected) and not all(expected)
+        for route in ("/v1/predict", "/v1/ask"):
+            answers = client.post(route, json={"arrays": X}).json()["answers"]
+            assert [each["unknown"] for each in answers] == expected
+            assert [each["label"] for each in answers] == service.learner.predict(x)  # the best, all the same
+        (question,) = client.get("/v1/questions").json()
+        assert [each["unknown"] for each in question["answers"]] == expected
+    with served(tmp_path / "w") as (client, _service):
+        answers = client.post("/v1/predict", json={"arrays": X}).json()["answers"]
+        assert [each["unknown"] for each in answers] == expected
 
 
 HOSTILE = ["<script>alert(1)</script>", "../../etc/passwd", "'; DROP TABLE x; --", "\u202eevil", "{{7*7}}", "a\nb"]
@@ -156,6 +181,14 @@ WRONG: list[Any] = [
     as_npy(np.array(["a"])),
     as_npy(np.zeros((2, 4)))[:-3],
 ]
+
+
+def test_a_label_that_is_missing_is_asked_for_in_the_words_of_the_request(tmp_path: Path) -> None:
+    with served(tmp_path / "w", PICTURES) as (client, _service):
+        for route in ("/v1/learn", "/v1/calibrate"):
+            response = client.post(route, files=[("files", picture(RED))])
+            assert response.status_code == 422
+            assert "file needs one label, 1 came with 0: label=NAME in a form" in response.json()["error"]
 
 
 def test_what_is_refused_changes_nothing(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ LEAST = {
     "POST /v2/models/{name}/versions/{version}/infer": "answer",
     "POST /v1/learn": "teach",
     "POST /v1/predict": "answer",
+    "POST /v1/calibrate": "teach",
     "POST /v1/ask": "teach",
     "POST /v1/tell": "teach",
     "GET /v1/classes": "answer",

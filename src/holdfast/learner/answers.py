@@ -24,6 +24,7 @@ from holdfast.samples import Features, Samples
 
 if TYPE_CHECKING:
     from holdfast.learner import Learner
+    from holdfast.learner.calibration import Calibration
 
 CHUNK = 64  # larger batches fall out of the cache, and take a fifth longer
 Result = TypeVar("Result")
@@ -31,20 +32,23 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """Of one whole step: the best labels, the probability of each class, one row per sample, their similarity."""
+    """Of one whole step: the best labels, the probability of each class, one row per sample, their similarity, and
+    whether the best probability is below the threshold of `calibrate`."""
 
     step: int
     classes: list[Hashable]
     labels: list[Hashable]
     probabilities: NDArray[np.float32]
     similarities: NDArray[np.float32] | None  # only a cosine head tells
+    unknown: list[bool] | None  # only after `calibrate`
 
 
 def answers(learner: Learner, x: Samples) -> Answers:
     """All that can be told of samples at once."""
     found, labels, step = scores_at(learner, x)
     known = [index for index in range(found.shape[1]) if labels[index] is not FORGOTTEN]
-    scaling = 1.0 if learner.calibration is None else learner.calibration.temperature
+    calibration = learner.calibration
+    scaling = 1.0 if calibration is None else calibration.temperature
     cosine = cosines(learner, found) if tells_similarity(learner) else None
     return Answers(
         step,
@@ -52,6 +56,7 @@ def answers(learner: Learner, x: Samples) -> Answers:
         [labels[index] for index in found.argmax(1).tolist()],
         shares(found[:, known], scaling).float().numpy(),
         None if cosine is None else cosine.float().numpy(),
+        None if calibration is None else is_unknown(found, calibration),
     )
 
 
@@ -64,6 +69,12 @@ def shares(scores: Tensor, temperature: float) -> Tensor:
 def cosines(learner: Learner, scores: Tensor) -> Tensor:
     """How similar each sample is to its best class; not at all, where that is no number."""
     return (scores.amax(1) * temperature(learner)).nan_to_num(-1.0)
+
+
+def is_unknown(scores: Tensor, calibration: Calibration) -> list[bool]:
+    """Whether the best probability of each sample is below the threshold."""
+    confidence = shares(scores.double(), calibration.temperature).amax(1)
+    return (confidence < calibration.threshold).tolist()
 
 
 def top(found: Answers, k: int) -> list[list[tuple[Hashable, float]]]:

@@ -134,8 +134,7 @@ def is_unknown(learner: Learner, scores: Tensor) -> list[bool]:
     """Whether the best probability of each sample is below the threshold."""
     if learner.calibration is None:
         raise InputError("unknown=True needs a threshold: learner.calibrate(x, y) finds one on labelled fresh samples")
-    confidence = answers.shares(scores.double(), learner.calibration.temperature).amax(1)
-    return (confidence < learner.calibration.threshold).tolist()
+    return answers.is_unknown(scores, learner.calibration)
 
 
 def _temperature(scores: Tensor, right: Tensor) -> float:

@@ -115,7 +115,8 @@ async def _refused(request: Request, error: Exception) -> Response:
     elif isinstance(error, RequestValidationError):
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])[:100]
-        error = Refused(422, f"{where}: {first['msg']}".encode(errors="replace").decode())
+        why = "the body is not JSON" if first["type"] == "json_invalid" else f"{where}: {first['msg']}"
+        error = Refused(422, why.encode(errors="replace").decode())
     elif isinstance(error, HTTPException):
         error = Refused(error.status_code, str(error.detail), **(error.headers or {}))
     assert isinstance(error, Refused)

@@ -4,6 +4,7 @@ from fastapi import APIRouter, Depends, Response
 from pydantic import BaseModel, StrictInt
 
 from holdfast.durable import DurableLearner
+from holdfast.serve.plain_json import PlainJSON
 from holdfast.serve.refusals import documented
 from holdfast.serve.roles import needs
 from holdfast.serve.service import Service
@@ -30,7 +31,7 @@ def listed(service: Service) -> list[Checkpoint]:
 
 
 def routes(service: Service) -> APIRouter:
-    router = APIRouter(prefix="/v1", tags=["checkpoints"])
+    router = APIRouter(prefix="/v1", tags=["checkpoints"], route_class=PlainJSON)
     answer, teach, administer = ([Depends(needs(role))] for role in ("answer", "teach", "administer"))
 
     @router.get(

@@ -11,6 +11,7 @@ from holdfast.durable import DurableLearner
 from holdfast.learner.memory_contents import memory_gallery, memory_summary
 from holdfast.serve.bodies import Label, samples_body
 from holdfast.serve.decoding import checked_labels, given, shown
+from holdfast.serve.plain_json import PlainJSON
 from holdfast.serve.refusals import Refused, documented
 from holdfast.serve.roles import needs
 from holdfast.serve.service import Service
@@ -41,7 +42,7 @@ class Held(BaseModel):
 
 
 def routes(service: Service) -> APIRouter:
-    router = APIRouter(prefix="/v1", tags=["classes and memory"])
+    router = APIRouter(prefix="/v1", tags=["classes and memory"], route_class=PlainJSON)
     refusals: dict[str, Any] = {"responses": documented(400, 404, 422)}
     answer, teach, administer = ([Depends(needs(role))] for role in ("answer", "teach", "administer"))
 
@@ -59,7 +60,7 @@ def routes(service: Service) -> APIRouter:
 
         def erase(learner: DurableLearner) -> int:
             if label not in learner.classes:
-                raise Refused(404, "there is no such class")
+                raise Refused(404, f"the learner has seen no class {label!r}")
             return learner.forget(label)
 
         return Forgotten(samples=await service.change(erase))

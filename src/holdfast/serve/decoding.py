@@ -40,6 +40,15 @@ class Given:
     fields: dict[str, Any] = field(default_factory=dict)  # what else the request says
 
 
+async def labelled(request: Request, service: Service) -> Given:
+    """With a label for each sample."""
+    batch = await given(request, service)
+    if (samples := len(batch.x)) != (labels := len(batch.labels)):
+        how = "label=NAME in a form, ?label=NAME beside a single file, labels in JSON"
+        raise Refused(422, f"each sample or file needs one label, {samples} came with {labels}: {how}")
+    return batch
+
+
 async def given(request: Request, service: Service) -> Given:
     """JSON with images, arrays or tensors; a form with files; tensors in binary; or one file as it is."""
     kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()

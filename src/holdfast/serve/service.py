@@ -93,8 +93,10 @@ class Service:
         """What is undone is kept, too."""
 
         def back() -> int:
-            if step not in [each.step for each in self.kept()]:
-                raise Refused(404, f"step {step} is not kept")
+            steps = [each.step for each in self.kept()]
+            if step not in steps:
+                there = ", ".join(map(str, steps)) or "none"
+                raise Refused(404, f"step {step} is not kept; kept are: {there}")
             self.learner.checkpoint(spare=step)
             self._has_folder = False
             self.learner.close()

@@ -18,7 +18,9 @@ export function drawTeach() {
 
 export async function refreshQueue() {
   if (!teaches()) return;
-  questions = await attempt(() => json("v1/questions")) ?? questions;
+  const found = await attempt(() => json("v1/questions"));
+  questions = found ?? questions;
+  if (found) $("no-queue").hidden = false;
   if (current && current.ticket !== null && !questions.some(each => each.ticket === current.ticket)) current = null;
   if (!current && questions.length) choose(questions[0]); else { drawQueue(); $("question").hidden = !current; }
 }
@@ -26,10 +28,10 @@ export async function refreshQueue() {
 const showQueue = listed($("queue"), ticket => {
   const name = el("span", {class: "name"}), share = el("span", {class: "muted"}), sample = el("span", {class: "sample"});
   const button = el("button", {type: "button", onclick: () => choose(questions.find(each => each.ticket === ticket), true)}, sample, name, share);
-  return {li: el("li", {}, button), draw: ({samples, answers: [{label, probabilities: [best]}]}) => {
+  return {li: el("li", {}, button), draw: ({samples, answers: [{label, unknown, probabilities: [best]}]}) => {
     if (ticket === current?.ticket) button.setAttribute("aria-current", "true"); else button.removeAttribute("aria-current");
     if (!sample.firstChild) sample.append(look(samples[0], ""));
-    name.replaceChildren(label === null ? "Unknown" : `${label}?`, samples.length > 1 ? el("span", {class: "muted"}, ` and ${samples.length - 1} more`) : "");
+    name.replaceChildren(label === null || unknown ? "Unknown" : `${label}?`, samples.length > 1 ? el("span", {class: "muted"}, ` and ${samples.length - 1} more`) : "");
     share.textContent = best ? percent(best.probability) : "";
   }};
 });
@@ -55,8 +57,8 @@ function drawQuestion(focus) {
   } else {
     $("shown").replaceChildren(look(sample, "The sample that was asked about"), ...(sample.values ? [written(sample)] : []));
   }
-  $("verdict").textContent = !best ? "What is this?" : best.probability < .5 ? `Perhaps ${best.label}?` : String(best.label);
-  const note = !teaches() ? "This token may ask, but not teach." : best ? `${percent(best.probability)} sure. Confirm it, or say what it is.` : "No class is known yet: name the first one.";
+  $("verdict").textContent = !best ? "What is this?" : answer.unknown ? "Unknown" : best.probability < .5 ? `Perhaps ${best.label}?` : String(best.label);
+  const note = !teaches() ? "This token may ask, but not teach." : best ? `${answer.unknown ? `Below the threshold: ${best.label}, ` : ""}${percent(best.probability)} sure. Confirm it, or say what it is.` : "No class is known yet: name the first one.";
   $("verdict-note").textContent = (many > 1 ? `Sample ${place + 1} of ${many}. ` : "") + note;
   $("candidates").replaceChildren(...answer.probabilities.slice(0, 9).map(({label, probability}, index) => el("li", {},
     el("button", {type: "button", disabled: !teaches(), onclick: () => teach(label), "aria-label": `${label}, ${percent(probability)}`, "aria-keyshortcuts": index + 1},
