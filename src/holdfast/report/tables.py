@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 BELOW = "↓"
 IN_WORDS = {
     "majority class": "always answering the most frequent class",
-    "class means": "comparing raw samples with the mean of each class",
-    "nearest neighbour": "the nearest of as many raw samples as the memory holds",
+    "class means": "comparing {} samples with the mean of each class",
+    "nearest neighbour": "the nearest of as many {} samples as the memory holds",
 }
 SHORT = {"majority class": "majority", "nearest neighbour": "neighbour"}  # in a narrow column
 Floors = Mapping[Setting, Baselines]
@@ -72,13 +72,14 @@ def summarised(records: Sequence[Record], floors: Floors = MappingProxyType({}))
             best = floor and floor.above(mean_and_error([record["acc"] for record in of_method])[0])
             rows.append((f"{title} {BELOW}" if best else title, _figures(of_method)))
             if floor and best:
-                what = f"worth less than {IN_WORDS[best]}: {floor.advice(of_method[0])}"
+                words = IN_WORDS[best].format(_samples([floor]))
+                what = f"worth less than {words}: {floor.advice(of_method[0])}"
                 below.setdefault(what, {})[title] = None
         if floor:
             rows += [(f"({SHORT.get(name, name)})", [show([accuracy])]) for name, accuracy in floor.accuracies.items()]
     there = [floors[setting] for setting in {setting_of(record) for record in records} if setting in floors]
     if there:
-        told += "; (…): baselines on raw samples, with the same memory"
+        told += f"; (…): baselines on {_samples(there)} samples, with the same memory"
     if few := [floor for floor in there if floor.asked < floor.of]:
         told += f"; the nearest neighbour of {few[0].asked:,} of {few[0].of:,} test samples"
     return Summary(
@@ -88,6 +89,11 @@ def summarised(records: Sequence[Record], floors: Floors = MappingProxyType({}))
         blocks=blocks,
         notes=[*own, *(f"{BELOW} {_listed(list(titles))} {what}" for what, titles in below.items())],
     )
+
+
+def _samples(floors: Sequence[Baselines]) -> str:
+    """What baselines compare."""
+    return " or ".join(sorted({"standardised" if floor.standardised else "raw" for floor in floors}))
 
 
 def _listed(names: Sequence[str]) -> str:

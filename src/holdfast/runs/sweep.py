@@ -99,7 +99,9 @@ class Sweep:
         """What the simplest answers are worth where these runs were done; computed when first asked for."""
         for setting in dict.fromkeys(map(setting_of, self.done())):
             if setting not in self._baselines:
-                self._baselines[setting] = baselines(self.sources[setting.stream], setting.memory)
+                self._baselines[setting] = baselines(
+                    self.sources[setting.stream], setting.memory, standardise=setting.standardise
+                )
         return self._baselines
 
     def differences(self) -> list[str]:
