@@ -97,7 +97,8 @@ class Results(Sequence[Record]):
     def table(self) -> Table:
         """Makes the table that `holdfast run` prints: a row for each method, with mean ± standard error over seeds.
 
-        Baselines stand below the methods; one that ends below a baseline is marked with ↓.
+        Baselines stand below the methods; one that ends below a baseline is marked with ↓. A note names methods whose
+        runs failed.
 
         Returns:
             A rich table, which `rich.print` shows in a terminal.
@@ -105,7 +106,7 @@ class Results(Sequence[Record]):
         Raises:
             InputError: if no run is done.
         """
-        return tables.summary(self._some(), self._sweep.baselines())
+        return tables.summary(self._some(), self._sweep.baselines(), self._sweep.failures())
 
     def by_class(self) -> Table:
         """Makes a table of the classes by name: the final accuracy of each method, and what each class is mistaken for.

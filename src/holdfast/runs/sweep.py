@@ -84,6 +84,10 @@ class Sweep:
     def failed(self) -> list[RunSpec]:
         return self._with("failed")
 
+    def failures(self) -> Mapping[str, int]:
+        """How many runs of each method failed, by title."""
+        return Counter(spec.title for spec in self.failed())
+
     def missing(self) -> list[RunSpec]:
         return self._with(None)
 
