@@ -9,7 +9,7 @@ import scipy.stats
 from rich.console import Console
 
 from holdfast.methods import METHODS
-from holdfast.report.figures import COLOURS, OTHER_COLOURS, drawn, write
+from holdfast.report.figures import COLOURS, OTHER_COLOURS, colours, drawn, write
 from holdfast.report.statistics import agreement, mean_and_error, paired, show, student_t
 from holdfast.report.tables import summary
 
@@ -79,6 +79,34 @@ def test_a_picture_is_drawn_for_any_number_of_seeds_and_unknown_methods(seeds: i
 def test_a_method_has_one_colour_everywhere() -> None:
     assert list(COLOURS) == list(METHODS)
     assert len(set(COLOURS.values()) | set(OTHER_COLOURS)) == len(COLOURS) + len(OTHER_COLOURS)
+
+
+@pytest.mark.parametrize(
+    "named", [["er", "er-ace"], ["holdfast"], ["er-aml", "der++", "scr"], ["mir", "slda"], []], ids=str
+)
+def test_methods_of_ones_own_look_unlike_the_others_in_the_picture(named: list[str]) -> None:
+    found = colours([*named, "a.py:A", "b.py:B"])
+    assert list(found.values())[: len(named)] == [COLOURS[name] for name in named]
+    rgb = np.array([[int(each[place : place + 2], 16) for place in (1, 3, 5)] for each in found.values()])
+    apart = np.abs(rgb[:, None] - rgb[None]).sum(2)
+    assert apart[len(named) :][apart[len(named) :] > 0].min() > 120
+    assert len(set(found.values())) == len(found)
+
+
+def test_what_methods_have_of_their_own_fits_below_the_picture() -> None:
+    pytest.importorskip("matplotlib")
+    titles = ("er", "er-ace:compete=batch+unseen", "holdfast", "mine.py:AMethodWithALongName", "slda")
+    records = []
+    for place, title in enumerate(titles):
+        own = {"lr": 0.1 + place / 7, "updates_per_batch": place + 1, "average": place / 8}
+        records.append({**record(title, 0, 0.4), **own, "usual": own})
+    figure = drawn(records)
+    figure.draw_without_rendering()
+    (row,) = figure.subfigs
+    (said,) = [text for text in row.texts if "lr=" in text.get_text()]
+    assert said.get_text().count("lr=") == len(titles)
+    box = said.get_window_extent()
+    assert box.x0 >= 0 and box.x1 <= figure.bbox.width
 
 
 def test_paired_comparison_over_shared_seeds() -> None:

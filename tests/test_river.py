@@ -22,6 +22,7 @@ from holdfast.errors import BatchError, InputError, LabelError, NonFiniteError
 from holdfast.river import OnlineClassifier
 
 MODELS = [OnlineClassifier(**parameters) for parameters in OnlineClassifier._unit_test_params()]
+MODELS += [OnlineClassifier(standardise=True, updates=2, average=0.9)]
 CHECKS = [(model, check) for model in MODELS for check in checks.yield_checks(model)]
 Sample = dict[Any, Any]
 
@@ -274,6 +275,9 @@ def test_no_tensor_is_pickled() -> None:
         ({"memory": Reservoir(nbytes=1000)}, "memory must be"),
         ({"method": ERACE}, "method must be a name"),
         ({"lr": "fast"}, "lr must be a number"),
+        ({"updates": 0}, "updates"),
+        ({"standardise": "yes"}, "standardise"),
+        ({"average": 1.5}, "average"),
     ],
 )
 def test_bad_parameters(parameters: dict[str, Any], message: str) -> None:
@@ -287,6 +291,33 @@ def test_other_methods_learn_features_that_appear(method: Any) -> None:
     model = taught(100, method=method)
     assert room_in(model) == 8
     assert sum(model.predict_proba_one(stream(99, 100)[0][0]).values()) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("settings", [{"average": 0.9}, {"standardise": True}, {"method": "holdfast"}], ids=str)
+def test_features_that_appear_change_no_answer_whatever_the_settings(settings: dict[str, Any]) -> None:
+    model = taught(40, **settings)
+    assert model.learner is not None
+    rows = named_features.as_rows([named_features.as_sample(x) for x in stream(0, 40)[0]], model._columns, 4)
+    wider, padded = named_features.with_room(9, model.learner), np.pad(rows, ((0, 0), (0, 5)))
+    assert np.allclose(wider.probabilities(padded), model.learner.probabilities(rows), rtol=1e-5, atol=1e-6)
+    assert wider.settings == model.learner.settings
+    wider.observe(padded[:5] + 1, stream(0, 5)[1])
+    assert room_in(teach(model, 40, 100)) == 8
+
+
+def test_columns_in_different_units() -> None:
+    def accuracy(**settings: Any) -> float:
+        rng, right = np.random.default_rng(0), 0
+        model = OnlineClassifier(lr=0.05, **settings)
+        for i in range(500):
+            tells = rng.standard_normal()
+            x: Sample = {"pressure": 1e4 * rng.standard_normal(), "strain": 1e-2 * tells}
+            y = "up" if tells > 0 else "down"
+            right += i >= 300 and model.predict_one(x) == y
+            model.learn_one(x, y)
+        return right / 200
+
+    assert accuracy(standardise=True, updates=2, average=0.9) > 0.85
 
 
 def test_the_example_in_the_docstring() -> None:

@@ -38,7 +38,7 @@ Array = NDArray[Any]
 
 
 @pytest.mark.slow
-@parametrize_with_checks([OnlineClassifier()])  # type: ignore[untyped-decorator]
+@parametrize_with_checks([OnlineClassifier(), OnlineClassifier(standardise=True, updates=2, average=0.9)])  # type: ignore[untyped-decorator]
 def test_scikit_learns_own_checks(estimator: OnlineClassifier, check: Callable[[OnlineClassifier], None]) -> None:
     check(estimator)
 
@@ -368,6 +368,9 @@ def test_several_steps_are_taken_back_without_a_copy_of_the_learner(monkeypatch:
         ({"lr": 0}, "lr must be"),
         ({"memory": -1}, "memory"),
         ({"shape": (2, 3)}, "does not fit shape"),
+        ({"updates": 0}, "updates"),
+        ({"standardise": "yes"}, "standardise"),
+        ({"average": 1.5}, "average"),
     ],
 )
 def test_bad_parameters(parameters: dict[str, Any], message: str) -> None:
@@ -381,6 +384,21 @@ def test_bad_parameters(parameters: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize("method", ["er", "er-aml", "der++", "gdumb:rounds=2", "a-gem", "scr", ERACE(head="linear")])
 def test_other_methods(method: Any) -> None:
     assert taught(method=method).predict(stream(0, 60)[0]).shape == (60,)
+
+
+def test_columns_in_different_units() -> None:
+    rng = np.random.default_rng(0)
+    tells = rng.standard_normal(400)
+    x, y = np.c_[1e4 * rng.standard_normal(400), 1e-2 * tells].astype(np.float32), tells > 0
+    model = OnlineClassifier(standardise=True, updates=2, average=0.9).partial_fit(x[:300], y[:300])
+    assert model.score(x[300:], y[300:]) > 0.85
+    assert model.learner_.settings.items() >= {"standardise": True, "updates": 2, "average": 0.9}.items()
+    assert pickle.loads(pickle.dumps(model)).predict(x).tolist() == model.predict(x).tolist()
+
+
+def test_what_parameters_give_by_default_stays_as_it_was() -> None:
+    usual = taught().learner_.settings
+    assert (usual["standardise"], usual["updates"], usual["average"]) == (False, 1, 0)
 
 
 def test_the_example_in_the_docstring() -> None:

@@ -30,7 +30,7 @@ class OnlineClassifier(base.MiniBatchClassifier):
     Samples are collected until they make a mini-batch, which is one step of the learner; `learn_many` is `learn_one`
     for each row. Until the first step the answer is the share of each label among the waiting samples.
 
-    Features go by name and are numbers, ideally of similar scale (`preprocessing.StandardScaler`). One that is missing,
+    Features go by name and are numbers, ideally of similar scale (`standardise=True`). One that is missing,
     None or NaN counts as 0. One that appears later gets an input of its own at the next step, and is ignored until
     then; the answers for samples without it stay as they are.
 
@@ -44,6 +44,9 @@ class OnlineClassifier(base.MiniBatchClassifier):
             as large as all before it is refused; math.inf accepts everything
         progress: above 0, every sample is predicted before it is learned, and `learner.progress` says how well, over
             all and over that many last ones
+        updates: how many gradient steps each mini-batch takes
+        standardise: whether columns are scaled to mean 0 and variance 1, by the samples learned so far
+        average: above 0, an exponential moving average of the net with this decay answers; None: as the method has it
         seed: decides all randomness
 
     Examples:
@@ -64,6 +67,9 @@ class OnlineClassifier(base.MiniBatchClassifier):
         width: int = 128,
         clip_samples: float | None = None,
         progress: int = 0,
+        updates: int = 1,
+        standardise: bool = False,
+        average: float | None = None,
         seed: int = 0,
     ) -> None:
         self.method = method
@@ -73,6 +79,9 @@ class OnlineClassifier(base.MiniBatchClassifier):
         self.width = width
         self.clip_samples = clip_samples
         self.progress = progress
+        self.updates = updates
+        self.standardise = standardise
+        self.average = average
         self.seed = seed
         self.learner: PortableLearner | None = None  # from the first step on
         self._columns: dict[Hashable, int] = {}  # of the features, in the learner's samples
@@ -194,6 +203,9 @@ class OnlineClassifier(base.MiniBatchClassifier):
             seed=self.seed,
             clip_samples=self.clip_samples,
             progress=self.progress,
+            updates=self.updates,
+            standardise=self.standardise,
+            average=self.average,
         )
 
     def _answer(self, xs: Sequence[Mapping[Hashable, Any]]) -> tuple[list[Any], NDArray[np.float64]]:

@@ -32,7 +32,7 @@ Array = NDArray[Any]
 class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Learns from a stream in which new classes may appear at any time: no call needs to know them all.
 
-    Samples are vectors, ideally of similar scale (`StandardScaler`), or images of shape (channels, height, width);
+    Samples are vectors, ideally of similar scale (`standardise=True`), or images of shape (channels, height, width);
     images of type uint8 are scaled to [-1, 1], everything else is taken as it is. Each mini-batch is one step of
     the learner, which is `learner_` and can be saved and used on its own. `classes_` is sorted; a class that was
     announced but has not been seen has probability 0.
@@ -50,6 +50,9 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             as large as all before it is refused; math.inf accepts everything
         progress: above 0, every sample is predicted before it is learned, and `learner_.progress` says how well, over
             all and over that many last ones
+        updates: how many gradient steps each mini-batch takes
+        standardise: whether columns are scaled to mean 0 and variance 1, by the samples learned so far
+        average: above 0, an exponential moving average of the net with this decay answers; None: as the method has it
         random_state: decides all randomness; a number gives the same bits every time
 
     Examples:
@@ -75,6 +78,9 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         shape: tuple[int, ...] | None = None,
         clip_samples: float | None = None,
         progress: int = 0,
+        updates: int = 1,
+        standardise: bool = False,
+        average: float | None = None,
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
         self.method = method
@@ -87,6 +93,9 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.shape = shape
         self.clip_samples = clip_samples
         self.progress = progress
+        self.updates = updates
+        self.standardise = standardise
+        self.average = average
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> Self:
@@ -220,4 +229,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             classes=classes,
             clip_samples=self.clip_samples,
             progress=self.progress,
+            updates=self.updates,
+            standardise=self.standardise,
+            average=self.average,
         )

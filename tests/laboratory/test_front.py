@@ -88,6 +88,8 @@ def test_what_comes_back_is_rows_a_table_a_frame_a_page_and_a_picture(results: h
     console.print(results.table())
     text = console.export_text()
     assert "er-ace" in text and "2 seeds" in text
+    assert "er-ace" in str(results) and "(class means)" in str(results) and "\x1b" not in str(results)
+    assert str(results.where(method="none")) == "<Results of 0 runs: >"
     frame = results.to_pandas()
     assert list(frame.columns[:4]) == ["id", "title", "stream", "method"] and len(frame) == 4
     assert frame.acc.tolist() == [record["acc"] for record in results]

@@ -146,7 +146,7 @@ def test_updates_are_steps_on_the_same_batch_with_other_replays() -> None:
 def test_where_nothing_is_learned_by_gradient_it_says_so(method: Method) -> None:
     with pytest.raises(InputError, match="updates=1"):
         holdfast.Learner(holdfast.raw((3,)), method, updates=2)
-    with pytest.raises(InputError, match="standardise=False"):
+    with pytest.raises(InputError, match=r"without standardising .no --standardise; standardise=False"):
         holdfast.Learner(holdfast.raw((3,)), method, standardise=True)
 
 

@@ -65,9 +65,9 @@ def test_tables_have_them_and_what_is_below_is_marked(tmp_path: Path, capsys: py
 def test_results_in_python_have_them_and_compute_them_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
 
-    def counted(source: Source, memory: int | str) -> Baselines:
+    def counted(source: Source, memory: int | str, *, standardise: bool) -> Baselines:
         calls.append(memory)
-        return baselines(source, memory)
+        return baselines(source, memory, standardise=standardise)
 
     monkeypatch.setattr("holdfast.runs.sweep.baselines", counted)
     results = holdfast.run(
@@ -77,6 +77,53 @@ def test_results_in_python_have_them_and_compute_them_once(tmp_path: Path, monke
     assert "(class means)" in results._repr_html_() and "fine-tuning ↓" in results._repr_html_()
     assert list(tables[1].columns[0].cells)[-1] == "(neighbour)"
     assert calls == [2, 20]
+
+
+def in_mixed_units() -> Dataset:
+    """A third column, by far the widest, says nothing of the class."""
+    data = dataset()
+    wide = (np.c_[x, 7e4 + 1e4 * RNG.normal(size=len(x))].astype(np.float32) for x in (data.train_x, data.test_x))
+    return from_arrays(next(wide), data.train_y, next(wide), data.test_y)
+
+
+def test_standardised_they_compare_columns_of_any_unit() -> None:
+    data = in_mixed_units()
+    rows = data.train_x.astype(np.float64)
+    train, test = ((x - rows.mean(0)) / rows.std(0) for x in (data.train_x, data.test_x))
+    means = np.array([train[data.train_y == c].mean(0) for c in range(4)])
+    nearest_mean = [int(np.argmin(((means - x) ** 2).sum(1))) for x in test]
+    there, raw = (baselines(Source(data, OPTIONS), 20, standardise=each) for each in (True, False))
+    assert there.standardised and not raw.standardised
+    assert there.accuracies["class means"] == pytest.approx(np.mean(np.array(nearest_mean) == data.test_y))
+    assert there.accuracies["class means"] > raw.accuracies["class means"] + 0.1
+    assert there.accuracies["nearest neighbour"] > raw.accuracies["nearest neighbour"] + 0.1
+
+
+def test_a_constant_column_counts_nothing_and_images_are_standardised_by_channel() -> None:
+    data = dataset()
+    train, test = (np.c_[x, np.full(len(x), 9)].astype(np.float32) for x in (data.train_x, data.test_x))
+    same = from_arrays(train, data.train_y, test, data.test_y)
+    two, three = (baselines(Source(each, OPTIONS), 20, standardise=True).accuracies for each in (data, same))
+    assert two == three
+    noisy = RNG.integers(0, 256, (40, 2, 4, 4)).astype(np.uint8)
+    noisy[:, 1] = 100  # says which class it is, by little
+    noisy[20:, 1] = 104
+    images = from_arrays(noisy, [0] * 20 + [1] * 20, noisy, [0] * 20 + [1] * 20)
+    options = {**OPTIONS, "batch": 4}
+    assert baselines(Source(images, options), 10, standardise=True).accuracies["class means"] == 1
+    assert baselines(Source(images, options), 10, standardise=True).accuracies["nearest neighbour"] == 1
+
+
+@pytest.mark.slow
+def test_runs_that_standardise_have_their_own(tmp_path: Path) -> None:
+    results = holdfast.run(
+        "er", in_mixed_units(), standardise=[True, False], seeds=1, memory=20, out=tmp_path, progress=False, net="mlp"
+    )
+    found = results.where(standardise=True).table()
+    assert "baselines on standardised samples" in str(found.caption)
+    assert "baselines on raw or standardised samples" in str(results.table().caption)
+    means = [str(list(each.columns[1].cells)[2]) for each in (found, results.where(standardise=False).table())]
+    assert float(means[0]) > float(means[1]) + 10
 
 
 PRETRAINED = "a pretrained encoder, as --net timm:resnet18 --method slda"

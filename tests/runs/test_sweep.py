@@ -12,10 +12,13 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from holdfast.commands.main import main
+from holdfast.datasets.base import from_arrays
 from holdfast.errors import InUse
+from holdfast.report import tables
 from holdfast.runs.backends import local
 from holdfast.runs.backends.inside import Inside
 from holdfast.runs.backends.local import Local
@@ -77,6 +80,21 @@ class Killed(ER):
 """
 
 
+def test_a_failure_of_our_own_is_one_line_and_the_table_names_its_method(tmp_path: Path, store: Store) -> None:
+    y = np.arange(40) % 2
+    wide = (np.c_[y, 1e6 * (y + np.random.default_rng(0).random(40))]).astype(np.float32)
+    source = Source(from_arrays(wide, y, wide, y), {"order": "split", "batch": 5, "tasks": 2})
+    specs = grid(stream="wide", method=["er", "ncm"], seeds=2, lr=10.0)
+    sweep = Sweep(specs, store, tmp_path, sources={"wide": source})
+    sweep.run(Inside(sweep.sources, {}))
+    for spec in sweep.failed():
+        (why,) = store.record(sweep.ids[spec])["why"].splitlines()
+        assert why.endswith("a smaller lr may help, or standardise=True where columns differ in scale")
+    *_, last = tables.summarised(sweep.rows(), failed=sweep.failures()).notes
+    assert last == "failed and not in the table: er (2 runs)"
+    assert last in str(tables.summary(sweep.rows(), failed=sweep.failures()).caption)
+
+
 def test_a_run_that_fails_does_not_stop_the_others(npz: str, tmp_path: Path, store: Store) -> None:
     file = tmp_path / "broken.py"
     file.write_text(BROKEN)
@@ -87,6 +105,7 @@ def test_a_run_that_fails_does_not_stop_the_others(npz: str, tmp_path: Path, sto
     why = {spec: store.record(sweep.ids[spec])["why"] for spec in sweep.failed()}
     assert "Traceback" in why[broken] and why[broken].rstrip().endswith("RuntimeError: as it must")
     assert f"died {MOST_DEATHS} times" in why[killed] and str(-signal.SIGKILL) in why[killed]
+    assert sweep.failures() == {"broken.py:Broken": 1, "broken.py:Killed": 1}
     events: list[Event] = []
     sweep.run(Local(tmp_path, 2), events.append)
     assert events == [], "what failed is left alone until asked for"

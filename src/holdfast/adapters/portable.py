@@ -63,6 +63,9 @@ def new_learner(
     classes: int = 0,
     clip_samples: float | None = None,
     progress: int = 0,
+    updates: int = 1,
+    standardise: bool = False,
+    average: float | None = None,
 ) -> PortableLearner:
     """A learner for samples of this shape. An encoder or a memory is copied: the caller's stays as it is."""
     if not isinstance(method, str | Method):
@@ -81,6 +84,9 @@ def new_learner(
         classes=classes if chosen.needs_unseen_classes else 0,
         clip_samples=clip_samples,
         progress=progress,
+        updates=updates,
+        standardise=standardise,
+        average=average,
     )
 
 

@@ -47,7 +47,7 @@ def _show_results(console: Console, plans: Sweep, how: Execution, *, by_class: b
     done = plans.rows()
     if not done:
         return
-    console.print(tables.summary(done, plans.baselines()))
+    console.print(tables.summary(done, plans.baselines(), plans.failures()))
     worst = min(zip(plans.done(), done, strict=True), key=lambda pair: float(pair[1]["fast_path_agreement"]))
     samples = min(SAMPLES_COMPARED, len(plans.sources[worst[0].stream].dataset.test_y))
     share = f"{100 * worst[1]['fast_path_agreement']:.1f} %"

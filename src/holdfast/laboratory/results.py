@@ -1,6 +1,7 @@
 """What runs have measured, as a notebook wants it."""
 
 import importlib.util
+import io
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from holdfast.report import tables
 from holdfast.report.compare import Comparison, compare
 from holdfast.report.groups import by_setting, by_title
 from holdfast.report.html import page_of
+from holdfast.report.terminal import terminal
 from holdfast.runs.plan import plan
 from holdfast.runs.spec import FIELDS, RunSpec
 from holdfast.runs.store import Record
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+WIDTH = 100  # of the table as text
 MEASURES = ("acc", "aaa", "forgetting", "train_macs", "memory_bytes", "seconds")
 
 
@@ -30,7 +33,7 @@ class Results(Sequence[Record]):
     """The records of the finished runs, in the order in which they were asked for.
 
     A record is a dict: the choices that made the run, `acc`, `aaa`, `forgetting`, `train_macs`, `memory_bytes`,
-    `seconds`, and its `evaluations` with counts per class. A notebook displays the table.
+    `seconds`, and its `evaluations` with counts per class. `print` shows the table, and so does a notebook.
 
     Examples:
         >>> import holdfast
@@ -97,7 +100,8 @@ class Results(Sequence[Record]):
     def table(self) -> Table:
         """Makes the table that `holdfast run` prints: a row for each method, with mean ± standard error over seeds.
 
-        Baselines stand below the methods; one that ends below a baseline is marked with ↓.
+        Baselines stand below the methods; one that ends below a baseline is marked with ↓. A note names methods whose
+        runs failed.
 
         Returns:
             A rich table, which `rich.print` shows in a terminal.
@@ -105,7 +109,7 @@ class Results(Sequence[Record]):
         Raises:
             InputError: if no run is done.
         """
-        return tables.summary(self._some(), self._sweep.baselines())
+        return tables.summary(self._some(), self._sweep.baselines(), self._sweep.failures())
 
     def by_class(self) -> Table:
         """Makes a table of the classes by name: the final accuracy of each method, and what each class is mistaken for.
@@ -260,6 +264,15 @@ class Results(Sequence[Record]):
     def __repr__(self) -> str:
         failed = f", {len(self.failed)} failed" if self.failed else ""
         return f"<Results of {len(self)} runs{failed}: {', '.join(by_title(self.records))}>"
+
+    def __str__(self) -> str:
+        """The table as plain text."""
+        if not self.records:
+            return repr(self)
+        console = terminal(file=io.StringIO(), width=WIDTH, color_system=None)
+        with console.capture() as shown:
+            console.print(self.table())
+        return shown.get().rstrip()
 
     def _repr_html_(self) -> str:
         return page_of(self.records, self.failed, self._sweep.baselines())

@@ -82,9 +82,12 @@ def check_learns(method: Method, updates: int, standardise: bool) -> None:
         return
     name = type(method).__name__
     if updates > 1:
-        raise InputError(f"{name} takes no gradient steps, so there is one update per batch: updates=1")
+        raise InputError(f"{name} takes no gradient steps: run it with one update per batch (--updates 1, updates=1)")
     if standardise:
-        raise InputError(f"{name} keeps statistics of features, which must not change meanwhile: standardise=False")
+        raise InputError(
+            f"{name} keeps statistics of features, which must not change meanwhile: run it without "
+            "standardising (no --standardise; standardise=False)"
+        )
 
 
 def check_clip(clip_samples: object) -> float | None:

@@ -279,11 +279,13 @@ def widened(tensors: dict[str, Tensor], values: Values, columns: int) -> tuple[d
     there = net["shape"][0]
     net, sample = {**net, "shape": [columns]}, {**values["sample"], "shape": [columns]}
     first_layer = mlp((columns,), seed=net["seed"], width=net["width"]).get_parameter("1.weight").detach()
-    first_layer[:, :there] = tensors["net/encoder.module.1.weight"]
-    held = {name: F.pad(x, (0, columns - there)) for name, x in tensors.items() if name == "memory/column/x"}
+    nets = {name: x for name, x in tensors.items() if name.endswith("/encoder.module.1.weight")}  # the average, too
+    weights = {name: torch.cat([x, first_layer[:, there:]], 1) for name, x in nets.items()}
+    by_column = "memory/column/x", "net/encoder.standardise.mean", "net/encoder.standardise.variance"
+    held = {name: F.pad(tensors[name], (0, columns - there)) for name in by_column if name in tensors}
     settings = {**values["settings"], "net": net}
     return (
-        tensors | held | {"net/encoder.module.1.weight": first_layer},
+        tensors | held | weights,
         {**values, "settings": settings, "sample": sample},
     )
 

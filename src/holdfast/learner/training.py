@@ -160,7 +160,10 @@ class Training:
     def _failure(self, what: str, way_back: Callable[[], str]) -> NonFiniteError:
         self.failures += 1
         if self.failures < MANY_FAILURES:
-            return NonFiniteError(f"{what}; a smaller lr may help")
+            scale = (
+                ", or standardise=True where columns differ in scale" if self.net.encoder.standardise is None else ""
+            )
+            return NonFiniteError(f"{what}; a smaller lr may help{scale}")
         many = f"{self.failures} batches in a row could not be learned, so the net is beyond repair"
         return NonFiniteError(f"{what}; {many}: {way_back()}")
 

@@ -1,7 +1,8 @@
 """Pictures. A method has one colour everywhere."""
 
 import io
-from collections.abc import Callable, Sequence
+import textwrap
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,7 +44,8 @@ COLOURS = {
     "iid++": "#1f6f43",
     "iid-offline": "#0b3d20",
 }
-OTHER_COLOURS = ["#c2185b", "#00695c", "#ff7043", "#3949ab", "#9e7b00", "#455a64"]
+OTHER_COLOURS = ["#2962ff", "#ff6d00", "#00b8d4", "#76c900", "#1a237e", "#6a3d00"]
+IN_A_LINE = 150  # characters below a picture
 IN_HEADLINE = ("stream=", "memory=", "codec=", "net=")
 STYLES = ["-", "--", ":", "-."]
 Array = NDArray[np.floating[Any]]
@@ -62,7 +64,8 @@ def drawn(records: Sequence[Record]) -> "Figure":
         _draw(row, group)
         row.suptitle(headline(group) + "".join(f", {each}" for each in setting if not each.startswith(IN_HEADLINE)))
         if own := of_methods(group):
-            row.supxlabel(own, fontsize="small", color="0.5")
+            lines = textwrap.fill(own, IN_A_LINE, break_on_hyphens=False)
+            row.supxlabel(lines, fontsize="small", color="0.5")
     return figure
 
 
@@ -174,18 +177,32 @@ def _value(measure: Measure, record: Record, e: dict[str, Any]) -> float:
 def looks(records: Sequence[Record]) -> dict[str, tuple[str, str]]:
     """Colour by method, line style by which of its variants."""
     methods = {title: group[0]["method"] for title, group in by_title(records).items()}
-    others = [method for method in dict.fromkeys(methods.values()) if method not in COLOURS]
+    colour = colours(methods.values())
     variants: dict[str, int] = {}
     found = {}
     for title, method in methods.items():
         variant = variants[method] = variants.get(method, -1) + 1
-        found[title] = colour(method, others), STYLES[variant % len(STYLES)]
+        found[title] = colour[method], STYLES[variant % len(STYLES)]
     return found
 
 
-def colour(method: str, others: Sequence[str]) -> str:
-    """A method of one's own has one by its place among `others`."""
-    return COLOURS.get(method) or OTHER_COLOURS[others.index(method) % len(OTHER_COLOURS)]
+def colours(methods: Iterable[str]) -> dict[str, str]:
+    """By method. One of one's own has that which is farthest from all others in the picture."""
+    methods = list(dict.fromkeys(methods))
+    found = {method: COLOURS[method] for method in methods if method in COLOURS}
+    for method in methods:
+        if method not in found:
+            free = [each for each in OTHER_COLOURS if each not in found.values()] or OTHER_COLOURS
+            taken = list(found.values())
+            found[method] = max(free, key=lambda each: min((_apart(each, other) for other in taken), default=0.0))
+    return found
+
+
+def _apart(one: str, other: str) -> float:
+    """How unlike two colours look, about: red and blue count by how red both are, green counts most."""
+    a, b = (np.array([int(colour[place : place + 2], 16) for place in (1, 3, 5)]) for colour in (one, other))
+    red = (a[0] + b[0]) / 2 / 256
+    return float(np.sqrt(((2 + red, 4, 3 - red) * (a - b) ** 2).sum()))
 
 
 def mean_and_band(axes: Any, x: Sequence[float], heights: Array, style: str, *, color: str, **line: Any) -> None:

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from holdfast import methods
 from holdfast.errors import HoldfastError
-from holdfast.report.figures import colour, write
+from holdfast.report.figures import colours, write
 from holdfast.report.groups import is_usual, word
 from holdfast.report.statistics import mean_and_error, show
 from holdfast.report.tables import figure_of_macs, memory_of
@@ -141,12 +141,12 @@ def picture(found: Sequence[Point], title: str, path: Path) -> None:
 def _looks(found: Sequence[Point]) -> dict[str, tuple[str, str]]:
     """Colour by method, marker by which of its variants."""
     methods = {point.variant: point.method for point in sorted(found, key=lambda p: -p.accuracy)}
-    order = list(dict.fromkeys(methods.values()))
+    shades = colours(methods.values())
     seen: dict[str, int] = {}
     looks = {}
     for variant, method in methods.items():
         seen[method] = seen.get(method, -1) + 1
-        looks[variant] = colour(method, order), MARKERS[seen[method] % len(MARKERS)]
+        looks[variant] = shades[method], MARKERS[seen[method] % len(MARKERS)]
     return looks
 
 

@@ -23,11 +23,12 @@ if TYPE_CHECKING:
 BELOW = "↓"
 IN_WORDS = {
     "majority class": "always answering the most frequent class",
-    "class means": "comparing raw samples with the mean of each class",
-    "nearest neighbour": "the nearest of as many raw samples as the memory holds",
+    "class means": "comparing {} samples with the mean of each class",
+    "nearest neighbour": "the nearest of as many {} samples as the memory holds",
 }
 SHORT = {"majority class": "majority", "nearest neighbour": "neighbour"}  # in a narrow column
 Floors = Mapping[Setting, Baselines]
+Failures = Mapping[str, int]  # runs, by title
 
 
 def headline(records: Sequence[Record]) -> str:
@@ -55,10 +56,12 @@ class Summary(NamedTuple):
     caption: str
     columns: Sequence[str]
     blocks: Mapping[str, Sequence[tuple[str, list[str]]]]  # by what sets them apart: titles and their figures
-    notes: Sequence[str]  # what methods have of their own, and advice for those that end below a baseline
+    notes: Sequence[str]  # what methods have of their own, advice for those below a baseline, and which runs failed
 
 
-def summarised(records: Sequence[Record], floors: Floors = MappingProxyType({})) -> Summary:
+def summarised(
+    records: Sequence[Record], floors: Floors = MappingProxyType({}), failed: Failures = MappingProxyType({})
+) -> Summary:
     settings = by_setting(records)
     spread = "mean ± standard error" if len({record["seed"] for record in records}) > 1 else "n = 1"
     told = "; †: is told the task" if any("†" in record["title"] for record in records) else ""
@@ -73,22 +76,33 @@ def summarised(records: Sequence[Record], floors: Floors = MappingProxyType({}))
             best = floor and floor.above(mean_and_error([record["acc"] for record in of_method])[0])
             rows.append((f"{title} {BELOW}" if best else title, _figures(of_method)))
             if floor and best:
-                what = f"worth less than {IN_WORDS[best]}: {floor.advice(of_method[0])}"
+                words = IN_WORDS[best].format(_samples([floor]))
+                what = f"worth less than {words}: {floor.advice(of_method[0])}"
                 below.setdefault(what, {})[title] = None
         if floor:
             rows += [(f"({SHORT.get(name, name)})", [show([accuracy])]) for name, accuracy in floor.accuracies.items()]
     there = [floors[setting] for setting in {setting_of(record) for record in records} if setting in floors]
     if there:
-        told += "; (…): baselines on raw samples, with the same memory"
+        told += f"; (…): baselines on {_samples(there)} samples, with the same memory"
     if few := [floor for floor in there if floor.asked < floor.of]:
         told += f"; the nearest neighbour of {few[0].asked:,} of {few[0].of:,} test samples"
+    lost = [f"{title} ({count} run{'s' * (count > 1)})" for title, count in failed.items()]
     return Summary(
         title=headline(records) if len(settings) == 1 else None,
         caption=f"{spread}; MACs: multiply-adds; MB: parameters and memory{told}",
         columns=("Acc %", "AAA %", "forgetting %", "MACs", "MB", "s"),
         blocks=blocks,
-        notes=[*own, *(f"{BELOW} {_listed(list(titles))} {what}" for what, titles in below.items())],
+        notes=[
+            *own,
+            *(f"{BELOW} {_listed(list(titles))} {what}" for what, titles in below.items()),
+            *(["failed and not in the table: " + ", ".join(lost)] if lost else []),
+        ],
     )
+
+
+def _samples(floors: Sequence[Baselines]) -> str:
+    """What baselines compare."""
+    return " or ".join(sorted({"standardised" if floor.standardised else "raw" for floor in floors}))
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -96,9 +110,11 @@ def _listed(names: Sequence[str]) -> str:
     return f"{', '.join(others)} and {last} are" if others else f"{last} is"
 
 
-def summary(records: Sequence[Record], floors: Floors = MappingProxyType({})) -> Table:
+def summary(
+    records: Sequence[Record], floors: Floors = MappingProxyType({}), failed: Failures = MappingProxyType({})
+) -> Table:
     """What `summarised` has, for a terminal."""
-    title, caption, columns, blocks, notes = summarised(records, floors)
+    title, caption, columns, blocks, notes = summarised(records, floors, failed)
     said = "\n".join([caption, *notes])
     justify: Literal["left", "center"] = "left" if notes else "center"
     table = Table(title=title, caption=said, caption_justify=justify, box=box.SIMPLE_HEAD, pad_edge=False)

@@ -84,6 +84,10 @@ class Sweep:
     def failed(self) -> list[RunSpec]:
         return self._with("failed")
 
+    def failures(self) -> Mapping[str, int]:
+        """How many runs of each method failed, by title."""
+        return Counter(spec.title for spec in self.failed())
+
     def missing(self) -> list[RunSpec]:
         return self._with(None)
 
@@ -99,7 +103,9 @@ class Sweep:
         """What the simplest answers are worth where these runs were done; computed when first asked for."""
         for setting in dict.fromkeys(map(setting_of, self.done())):
             if setting not in self._baselines:
-                self._baselines[setting] = baselines(self.sources[setting.stream], setting.memory)
+                self._baselines[setting] = baselines(
+                    self.sources[setting.stream], setting.memory, standardise=setting.standardise
+                )
         return self._baselines
 
     def differences(self) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from holdfast.errors import HoldfastError
 from holdfast.runs.plan import Nets, plan
 from holdfast.runs.run import Progress, Run
 from holdfast.runs.spec import RunSpec
@@ -96,6 +97,8 @@ def perform(
         if job.snapshot is not None and run.take_up(job.snapshot) and run.moved:
             yield Noted(job.spec, f"was begun elsewhere ({run.moved}): its last bits will be those of neither place")
         yield from _go_on(run, job, stopping)
+    except HoldfastError as error:
+        yield Failed(job.spec, str(error) or repr(error))
     except Exception:
         yield Failed(job.spec, traceback.format_exc())
 
