@@ -39,7 +39,7 @@ LEAST = {
     "GET /v1/role": "answer",
     "GET /v1/checkpoint": "administer",
     "GET /v1/checkpoints": "answer",
-    "POST /v1/checkpoints": "teach",
+    "POST /v1/checkpoints": "administer",
     "POST /v1/roll-back": "administer",
     "GET /v1/state": "answer",
     "GET /v1/progress": "answer",

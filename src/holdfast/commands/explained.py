@@ -67,7 +67,7 @@ EXPLAINED: dict[str, tuple[str, list[str]]] = {
     ),
     "learner adopt": (
         "Makes a folder of a learner that was saved as a file, to serve it, or to go on with it, from there.",
-        ["holdfast learner adopt fruits.learner fruits-learner", "holdfast serve fruits-learner"],
+        ["holdfast learner adopt fruits.learner fruits-learner"],
     ),
     "learner show": (
         "Says what a learner is: its step, classes, memory, log, kept checkpoints and sizes.",
