@@ -15,9 +15,15 @@ import pytest
 import holdfast
 from holdfast.commands.main import main
 from tests.serve.process import TINY, started
-from tests.serve.served import X, Y
+from tests.serve.served import X, Y, picture
 
 pytestmark = pytest.mark.slow
+COLOURS = """
+import holdfast, torch
+
+def encoder():
+    return holdfast.pretrained(torch.nn.Sequential(torch.nn.AvgPool2d(8), torch.nn.Flatten()), size=8)
+"""
 
 
 def test_it_serves_a_folder_and_stops_cleanly(tmp_path: Path) -> None:
@@ -115,6 +121,19 @@ def test_a_shape_or_net_that_the_learner_does_not_have_is_named(
     ):
         assert main(["serve", folder, "--port", "0", *options]) == 2
         assert said.format(folder) in capsys.readouterr().err
+
+
+def test_a_pretrained_encoder_is_served_and_found_again_by_its_name(tmp_path: Path) -> None:
+    (tmp_path / "colours.py").write_text(COLOURS)
+    net = ("--net", f"{tmp_path / 'colours.py'}:encoder")
+    pictures = [("files", ("one.png", picture(colour), "image/png")) for colour in ((250, 0, 0), (0, 0, 250))]
+    with started(tmp_path / "w", tmp_path / "log", *net, "--method", "ncm") as process:
+        learned = httpx.post(f"{process.address}/v1/learn", files=pictures, data={"label": ["red", "blue"]})
+        assert learned.status_code == 200, learned.text
+        assert process.end() == 0
+    with started(tmp_path / "w", tmp_path / "log", *net) as process:
+        answered = httpx.post(f"{process.address}/v1/predict", files=pictures[:1]).json()
+        assert answered["answers"][0]["label"] == "red"
 
 
 def test_it_says_which_packages_it_needs(tmp_path: Path) -> None:

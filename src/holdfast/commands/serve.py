@@ -43,7 +43,12 @@ def describe(serve: argparse.ArgumentParser) -> None:
         help="as given to holdfast.open; none: a demonstration",
     )
     new = serve.add_argument_group("for a new learner; an existing one has to fit").add_argument
-    new("--net", metavar="NAME", help="slim-resnet18, small-cnn or mlp (default: what suits the samples)")
+    new(
+        "--net",
+        metavar="NAME",
+        help="slim-resnet18, small-cnn or mlp, or a pretrained one as for holdfast run: timm:NAME, torchvision:NAME, "
+        "file.py:factory (default: what suits the samples)",
+    )
     new("--shape", type=shape, metavar="3x32x32", help="of its samples: pictures (default 3x32x32) or vectors (8)")
     new("--method", metavar="NAME[:option=value,...]", help="its method (default: that of holdfast.open)")
     new("--memory", type=number_or_text, metavar="M", help="a number of samples, or bytes, 50MB (default 1000)")
@@ -175,12 +180,15 @@ def _opened(where: Path, options: argparse.Namespace) -> DurableLearner:
     from holdfast.durable.snapshot import LEARNER
     from holdfast.errors import UnknownName
     from holdfast.nets import NETS, default_net
+    from holdfast.nets.named import is_pretrained
 
     how: dict[str, Any] = {"checkpoint_every": options.checkpoint_every, "keep": options.keep}
     how |= {"sync_every": options.sync_every, "progress": options.progress}
     how |= {name: getattr(options, name) for name in NEW}
     there = inspect(where).net if (where / LEARNER).exists() else None
-    if there is not None:  # it is made as it was; what is given only has to fit
+    if options.net and is_pretrained(options.net):
+        how["encoder"] = holdfast.pretrained(options.net)
+    elif there is not None:  # it is made as it was; what is given only has to fit
         _check_fit("--net", options.net, there["name"], where)
         _check_fit("--shape", _as_text(options.shape), _as_text(there["shape"]), where)
     elif not (where / LEARNER).exists() or options.net or options.shape:
