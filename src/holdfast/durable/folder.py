@@ -194,10 +194,7 @@ class Folder:
             files.remove(file)
 
     def _free_place(self) -> Place:
-        try:
-            return Place.free(self.path, self._id)
-        except OSError as error:  # such as too many open files
-            raise WriteError(f"{self.path} cannot be read: {error.strerror}") from error
+        return Place.free(self.path, self._id)
 
     def _remove_others(self, names: set[str]) -> None:
         """Files of these names, other logs of this learner, and what a killed writer left behind."""
