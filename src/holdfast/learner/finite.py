@@ -29,7 +29,7 @@ def all_finite(tensors: Iterable[Tensor]) -> bool:
 def all_below(limit: float, tensors: Iterable[Tensor]) -> bool:
     """Whether every absolute value is below the limit; NaN is not.
 
-    No value is beyond the Euclidean norm, which takes a twentieth of the time that the maximum takes.
+    No value is beyond the Euclidean norm, which takes far less time than the maximum.
     """
     tensors = list(tensors)
     return _norms_below(limit, tensors, order=2) or _norms_below(limit, tensors, order=torch.inf)
