@@ -18,12 +18,12 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 import holdfast
-from bench.ratio import Ratio
+from bench.ratio import Ratio, ratio, seconds
 from holdfast import ERACE, Client, slim_resnet18, small_cnn
 
 X = np.random.default_rng(0).integers(0, 256, (10, 3, 32, 32), np.uint8)
 Y = list(range(10))
-QUESTIONS, AT_A_TIME, BATCHES, ROUNDS = 400, 25, 10, 8
+QUESTIONS, AT_A_TIME, TURNS, BATCHES, ROUNDS = 400, 25, 8, 10, 40
 OPTIONS = "--shape", "3x32x32", "--method", "er-ace", "--memory", "200"
 COMMAND = "import sys; from holdfast.commands.main import main; sys.exit(main(sys.argv[1:]))"
 
@@ -75,24 +75,36 @@ def _added() -> Ratio:
 
 
 def _while_learning() -> Ratio:
+    """In turns, because what else the machine does decides over the slowest answers."""
     with TemporaryDirectory() as folder, _served(folder) as address, Client(address) as client:
         client.observe(X, Y)
         question = _question(address)
-        idle = _answer_times(question)
-        done = threading.Event()
+        idle, busy = [], []
+        for _ in range(TURNS):
+            idle += _answer_times(question)
+            with _learning_at(address):
+                busy += _answer_times(question)
+    slowest, usual = (float(np.quantile(times, 0.99)) for times in (busy, idle))
+    return Ratio("p99 of an answer over HTTP while learning / idle", slowest / usual, 2)
 
-        def learn() -> None:
-            with Client(address) as teacher:
-                while not done.is_set():
-                    teacher.observe(X, Y)
 
-        with ThreadPoolExecutor(2) as teachers:  # one sends while the other waits: there is always something to learn
-            for _ in range(2):
-                teachers.submit(learn)
-            busy = _answer_times(question)
+@contextmanager
+def _learning_at(address: str) -> Iterator[None]:
+    """At full speed: one client sends while the other waits, so there is always something to learn."""
+    done = threading.Event()
+
+    def learn() -> None:
+        with Client(address) as teacher:
+            while not done.is_set():
+                teacher.observe(X, Y)
+
+    with ThreadPoolExecutor(2) as teachers:
+        for _ in range(2):
+            teachers.submit(learn)
+        try:
+            yield
+        finally:
             done.set()
-    slowest = (float(np.quantile(times, 0.99)) for times in (busy, idle))
-    return Ratio("p99 of an answer over HTTP while learning / idle", next(slowest) / next(slowest), 2)
 
 
 def _learning() -> Ratio:
@@ -108,13 +120,12 @@ def _learning() -> Ratio:
             with ThreadPoolExecutor(2) as teachers:
                 list(teachers.map(lambda number: (one, other)[number % 2].observe(X, Y), range(BATCHES)))
 
-        shares = [_seconds(here) / _seconds(there) for _ in range(1 + ROUNDS)][1:]
+        times = seconds({"here": here, "there": there}, ROUNDS)
         learner.close()
-    return Ratio("samples a second over HTTP / in process", statistics.median(shares), 0.95, at_least=True)
+    return Ratio("samples a second over HTTP / in process", ratio(times, "here", "there"), 0.95, at_least=True)
 
 
 def _followed() -> Ratio:
-    """With the page open or not, in turns."""
     with TemporaryDirectory() as folder, _served(folder) as address, Client(address) as client:
 
         def learn() -> None:
@@ -127,9 +138,8 @@ def _followed() -> Ratio:
             with closing(page.getresponse()), closing(page):
                 learn()
 
-        learn()
-        shares = [_seconds(learn) / _seconds(with_the_page) for _ in range(ROUNDS)]
-    return Ratio("samples a second with the page open / closed", statistics.median(shares), 0.99, at_least=True)
+        times = seconds({"closed": learn, "open": with_the_page}, ROUNDS)
+    return Ratio("samples a second with the page open / closed", ratio(times, "closed", "open"), 0.99, at_least=True)
 
 
 def _question(address: str) -> Callable[[], None]:
@@ -150,7 +160,7 @@ def _question(address: str) -> Callable[[], None]:
 
 def _answer_times(question: Callable[[], None]) -> list[float]:
     times = []
-    for _ in range(QUESTIONS):
+    for _ in range(QUESTIONS // 2):
         times.append(_seconds(question))
         time.sleep(0.005)
     return times

@@ -206,6 +206,17 @@ def test_below_draws_only_earlier_classes_uniformly_and_without_replacement(belo
     assert stats.chisquare([pairs[pair] for pair in combinations(allowed, 2)]).pvalue > 1e-3
 
 
+@pytest.mark.parametrize("below", [None, 1, 3, 9])
+@pytest.mark.parametrize("drawn_below", [None, 0, 2, 4])
+def test_shares_are_those_of_what_is_drawn(below: int | None, drawn_below: int | None) -> None:
+    memory = labelled()
+    memory.drawn_below = drawn_below
+    everything_drawn = memory.sample(100, np.random.default_rng(0), below=below)
+    y = [] if everything_drawn is None else everything_drawn.y.tolist()
+    assert memory.shares(below).tolist() == [y.count(label) / max(1, len(y)) for label in range(5)]
+    assert Reservoir(3).shares(below).tolist() == []
+
+
 def test_below_draws_uniformly_after_samples_were_replaced() -> None:
     """The slots of a class are in no order then."""
     memory = Reservoir(14)

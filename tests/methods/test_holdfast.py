@@ -2,6 +2,7 @@
 
 import copy
 import math
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -59,7 +60,7 @@ def test_incoming_compete_with_the_spare_rows_and_replayed_with_the_seen_classes
 def test_prior_all_compete_with_what_is_in_either_batch_by_its_number_of_samples(forward: str) -> None:
     net = net_with(seen=6, rows=9)
     new, old = batch_of([3, 1, 3], 0), batch_of([0, 4, 1, 0, 0], 1)
-    method = parts(compete="prior", forward=forward)  # type: ignore[arg-type]
+    method = parts(compete="prior", counts="drawn", forward=forward)  # type: ignore[arg-type]
     counts = {0: 3.0, 1: 2.0, 3: 2.0, 4: 1.0}
     expected = share_lost(net, new, counts) + share_lost(net, old, counts)
     assert method.loss(net, new, old).item() == pytest.approx(expected, abs=1e-9)
@@ -69,6 +70,30 @@ def test_prior_all_compete_with_what_is_in_either_batch_by_its_number_of_samples
     gradient = net.head.weight.grad
     assert gradient is not None and gradient.isfinite().all()
     assert not gradient[[2, 5, 6, 7, 8]].any() and gradient[[0, 1, 3, 4]].abs().sum(1).gt(0).all()
+
+
+@pytest.mark.parametrize("forward", ["apart", "joint"])
+def test_prior_all_classes_in_memory_compete_by_the_number_of_samples_expected_of_them(forward: str) -> None:
+    """Also those of which none is drawn, against the formula in float64."""
+    method = parts(compete="prior", forward=forward, replay=4)  # type: ignore[arg-type]
+    learner = Learner(mlp((4,), width=6), method, memory=40, average=0)
+    shown: list[Batch] = []
+    learner.training.register_view_hook(shown.append)
+    for step, y in enumerate([[0, 0, 1, 1], [1, 2, 2, 2], [3, 4, 4, 5], [6, 0, 6, 6]]):
+        held, before = learner.memory.class_counts.tolist(), copy.deepcopy(learner.net)
+        shown.clear()
+        learner.observe(samples(4, step).float(), y)
+    new, old = shown
+    weight = {c: 4 * n / sum(held) for c, n in enumerate(held)}
+    for label in new.y.tolist():
+        weight[label] = weight.get(label, 0) + 1
+    assert set(weight) > {*new.y.tolist(), *old.y.tolist()}
+    before.head.grow(7, 7, 6)
+    before = before.double()
+    new, old = (replace(each, x=each.x.double()) for each in (new, old))
+    assert method.loss(before, new, old).item() == pytest.approx(
+        share_lost(before, new, weight) + share_lost(before, old, weight), abs=1e-6
+    )
 
 
 def test_balanced_cross_entropy_at_extreme_values() -> None:

@@ -155,12 +155,25 @@ class Memory(ABC):
         Returns:
             The samples, None if there are none.
         """
-        bounds = [bound for bound in (below, self.drawn_below) if bound is not None]
-        if bounds:
-            return self._sample_below(n, rng, min(bounds))
+        if below is not None or self.drawn_below is not None:
+            return self._sample_below(n, rng, self._bound(below))
         if len(self) == 0 or n == 0:
             return None
         return self.at(rng.choice(len(self), min(n, len(self)), replace=False))
+
+    def shares(self, below: int | None = None) -> NDArray[np.float64]:
+        """How likely it is that a sample which is drawn is of each class.
+
+        Args:
+            below: as for `sample`.
+
+        Returns:
+            A probability for each class, by class index; all are 0 if nothing can be drawn.
+        """
+        counts = self.class_counts.astype(np.float64)
+        counts[self._bound(below) :] = 0
+        shares: NDArray[np.float64] = counts / max(1, counts.sum())
+        return shares
 
     def at(self, slots: Slots) -> Batch:
         """Reads samples.
@@ -424,6 +437,11 @@ class Memory(ABC):
             return x.shape[1:] == sample_template.shape[1:] and x.dtype == dtype and is_number(torch.from_numpy(x))
         self._encoding.check(x)
         return self._encoding.shape == sample_template.shape[1:] and self._encoding.dtype == dtype
+
+    def _bound(self, below: int | None) -> int:
+        """Samples of classes from this index on are not drawn."""
+        classes = len(self._index.members)
+        return min(classes if bound is None else bound for bound in (below, self.drawn_below))
 
     def _sample_below(self, n: int, rng: np.random.Generator, below: int) -> Batch | None:
         ends = self.class_counts[:below].cumsum()

@@ -1,8 +1,10 @@
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -24,8 +26,10 @@ class Holdfast(Method):
     Args:
         head: `linear`, or `cosine`: logits are cosines divided by 0.1.
         replay: how many samples are replayed in each step.
-        compete: `batch`, as in ER-ACE, or `prior`: incoming and replayed samples compete with the classes of both
-            batches, each logit raised by the log of the class's number of samples there.
+        compete: `batch`, as in ER-ACE, or `prior`: incoming and replayed samples compete with the same classes, each
+            logit raised by the log of the class's number of samples in both batches.
+        counts: with `compete="prior"`: the number of replayed samples that is `expected`, by what the memory holds,
+            so that all its classes compete; or the number that was `drawn`.
         spare: the head has this many rows for classes still to come, and incoming samples compete with these, too.
         forward: `apart`; `joint`: BatchNorm sees both batches as one; `replay-statistics`: its running statistics, by
             which it answers, are those of replayed samples alone.
@@ -40,6 +44,7 @@ class Holdfast(Method):
 
     head: Literal["linear", "cosine"] = "cosine"
     compete: Literal["batch", "prior"] = "prior"
+    counts: Literal["expected", "drawn"] = added_later("expected", before="drawn")
     spare: Count = 0
     forward: Literal["apart", "joint", "replay-statistics"] = "joint"
     answer: Literal["net", "means"] = "net"
@@ -68,13 +73,22 @@ class Holdfast(Method):
     def augmented_share(self, memory: Memory) -> float:
         return 1.0 if self.augmented == "all" else 1 - len(memory) / max(1, memory.offered)
 
+    def recall(self, net: Net, new: Batch, memory: Memory, rng: np.random.Generator) -> Mapping[str, Batch]:
+        recalled = super().recall(net, new, memory, rng)
+        if self.compete != "prior" or self.counts != "expected" or not recalled:
+            return recalled
+        old, shares = recalled["old"], memory.shares()
+        expected = torch.zeros(net.seen)
+        expected[: len(shares)] = torch.from_numpy(len(old) * shares)
+        return {"old": replace(old, extra={**old.extra, "expected": expected})}
+
     def learn(self, new: Batch, at: StepContext) -> tuple[Tensor, Extra]:
         return super().learn(new, replace(at, view=partial(_taught, at)) if self.distil else at)
 
     def loss(self, net: Net, new: Batch, old: Batch | None = None) -> Tensor:
         logits = self._logits(net, [new] if old is None else [new, old])
         if self.compete == "prior":
-            loss = _balanced(logits, [new.y] if old is None else [new.y, old.y])
+            loss = _balanced(logits, [new] if old is None else [new, old])
         else:
             spare = torch.arange(net.seen, logits[0].shape[1], device=new.y.device)
             loss = cross_entropy(logits[0], new.y, among=torch.cat([torch.unique(new.y), spare]))
@@ -110,6 +124,13 @@ def _taught(at: StepContext, name: str, batch: Batch) -> Batch:
         return replace(viewed, extra={**viewed.extra, "answers": at.average(viewed.x)})
 
 
-def _balanced(logits: list[Tensor], y: list[Tensor]) -> Tensor:
-    counts = torch.bincount(torch.cat(y), minlength=logits[0].shape[1])
-    return torch.stack([balanced_cross_entropy(*each, counts) for each in zip(logits, y, strict=True)]).sum()
+def _balanced(logits: list[Tensor], batches: list[Batch]) -> Tensor:
+    counts = torch.stack([_counts(batch, logits[0]) for batch in batches]).sum(0)
+    losses = [balanced_cross_entropy(each, batch.y, counts) for each, batch in zip(logits, batches, strict=True)]
+    return torch.stack(losses).sum()
+
+
+def _counts(batch: Batch, logits: Tensor) -> Tensor:
+    """Of each class the number of samples in a batch, or what was expected of it."""
+    expected = batch.extra.get("expected")
+    return (torch.bincount(batch.y, minlength=logits.shape[1]) if expected is None else expected).to(logits)

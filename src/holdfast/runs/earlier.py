@@ -6,7 +6,10 @@ A new record names such an option, whatever its value. One that does not was mad
 from collections.abc import Mapping
 from typing import Any
 
-BEFORE = {"er-aml": {"positives": "released"}}  # what a method did before it had an option; its class says it, too
+BEFORE = {  # what a method did before it had an option; its class says it, too
+    "er-aml": {"positives": "released"},
+    "holdfast": {"counts": "drawn"},
+}
 FIRST = {"ss-il": {"distil": {"true": "incoming+rehearsal"}}}  # values that had other names: {then: now}
 
 
