@@ -5,7 +5,7 @@ import argparse
 import torch
 
 from bench import evaluation, http, memory, methods, serving, startup, sweeps, update
-from holdfast.runs.worker import keep_freed_memory
+from holdfast.allocator import keep_freed_memory
 
 PARTS = {
     module.__name__.removeprefix("bench."): module
@@ -20,7 +20,7 @@ def main() -> None:
     if unknown := [part for part in parts if part not in PARTS]:
         parser.error(f"{unknown[0]!r}: there are {', '.join(PARTS)}")
     torch.set_num_threads(1)
-    keep_freed_memory()  # as runs do
+    keep_freed_memory()  # as runs and the service do
     print(f"torch {torch.__version__}, {torch.backends.cpu.get_cpu_capability()}, one thread")
     for part in parts:
         for row in PARTS[part].bench():

@@ -101,6 +101,7 @@ def test_teach_two_classes_see_accuracy_and_roll_back(browser: Browser, tmp_path
         until(browser, "document.getElementById('live').classList.contains('on')")
         give(browser, picture((250, 10, 10)))
         assert browser.run("document.getElementById('verdict').textContent") == "What is this?"
+        until(browser, "document.getElementById('heard').textContent.startsWith('What is this?')")
         name(browser, HOSTILE)
         give(browser, picture((10, 10, 250)))
         name(browser, "blue")
@@ -119,16 +120,18 @@ def test_teach_two_classes_see_accuracy_and_roll_back(browser: Browser, tmp_path
         assert browser.run("document.getElementById('recent').textContent").endswith("%")
         assert HOSTILE in browser.run("document.getElementById('by-class').textContent")
         until(browser, "document.querySelectorAll('#by-class img').length === 3")
+        assert browser.run("document.activeElement.id") == "view-watch"
 
         browser.run("location.hash = 'undo'")
         until(browser, "document.querySelectorAll('#forgettable button').length === 2")
         until(browser, "document.querySelector('button[aria-label=\"Go back to step 2\"]:enabled')")
         browser.run("document.querySelector('button[aria-label=\"Go back to step 2\"]').click()")
         until(browser, "document.getElementById('sure').open")
-        assert client.step == 3
+        assert client.step == 3 and browser.run("document.activeElement.id") == "sure"  # so that its text is read out
         browser.run("document.getElementById('sure-yes').click()")
         until(browser, "document.getElementById('live-text').textContent.includes('step 2')")
         assert client.step == 2
+        until(browser, "document.activeElement !== document.body")
         browser.run("document.querySelector('button[aria-label=\"Forget blue\"]').click()")
         browser.run("document.getElementById('sure-yes').click()")
         until(browser, "document.querySelectorAll('#forgettable button').length === 1")

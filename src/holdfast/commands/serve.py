@@ -16,6 +16,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from holdfast.allocator import keep_freed_memory
 from holdfast.commands.options import folder, number_or_text, shape
 from holdfast.errors import InputError
 
@@ -100,6 +101,7 @@ def main(options: argparse.Namespace) -> int:
     tokens, limits = _tokens(options), _limits(options)
     pictures = _pictures(options, limits)
     _check_tls(options)
+    keep_freed_memory()
     is_shown = options.folder is None and not (options.net or options.shape)
     options.shape = SHAPE if is_shown else options.shape
     with ExitStack() as stack:

@@ -1,17 +1,15 @@
 """A run as a worker does it, wherever the worker is: a job goes in, events come out."""
 
-import contextlib
-import ctypes
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from types import MappingProxyType
 from typing import Any
 
 import torch
 
+from holdfast.allocator import keep_freed_memory
 from holdfast.errors import HoldfastError
 from holdfast.runs.plan import Nets, plan
 from holdfast.runs.run import Progress, Run
@@ -121,13 +119,3 @@ def _go_on(run: Run, job: Job, stopping: Callable[[], bool]) -> Iterator[Event]:
             evaluated = run.learner.step
     record = run.record()
     yield Finished(job.spec, record, run.artifacts(keep_learner=job.keep_learner))
-
-
-@cache
-def keep_freed_memory() -> None:
-    """glibc returns large freed blocks to the system, and every step faults them in again: a tenth of its time."""
-    trim_threshold, mmap_threshold = -1, -3
-    with contextlib.suppress(OSError, AttributeError):  # other C libraries have no mallopt
-        libc = ctypes.CDLL(None)
-        for option in (trim_threshold, mmap_threshold):
-            libc.mallopt(option, 1 << 30)

@@ -35,6 +35,7 @@ export function drawChart({curve, classes}) {
     ...(points.length === 1 ? [svg("circle", {class: "at", r: 5, cx: x(total), cy: y(points[0].accuracy)})] : []),
     cross, dot));
   box.setAttribute("aria-label", `Accuracy along ${counted(total, "sample")}: ${percent(points[0].accuracy)} at first, ${percent(points.at(-1).accuracy)} now; ${counted(classes.length, "class", "classes")} appeared. Arrow keys read it point by point.`);
+  if (document.activeElement !== box) valued(points.length - 1, points.length - 1, `${percent(points.at(-1).accuracy)} now`);
   drawn = {points, x, y, cross, dot, place: drawn?.place ?? null};
   if (drawn.place !== null) readOff(Math.min(drawn.place, points.length - 1));
 }
@@ -67,6 +68,11 @@ function readOff(place) {
   $("readout").textContent = `${percent(point.accuracy)} of samples ${number(point.start + 1)} to ${number(point.end)}`;
 }
 
+// What a screen reader says of the point that is read: only what the keys did, not what has come since.
+function valued(place, last, text) {
+  for (const [name, value] of Object.entries({valuemax: last, valuenow: place, valuetext: text})) $("chart").setAttribute(`aria-${name}`, value);
+}
+
 function letGo() {
   $("readout").textContent = "";
   if (!drawn) return;
@@ -81,12 +87,12 @@ $("chart").addEventListener("pointermove", event => {
   readOff(far.indexOf(Math.min(...far)));
 });
 $("chart").addEventListener("pointerleave", letGo);
-$("chart").addEventListener("focus", () => $("readout").setAttribute("aria-live", "polite"));
-$("chart").addEventListener("blur", () => { $("readout").removeAttribute("aria-live"); letGo(); });
+$("chart").addEventListener("blur", letGo);
 $("chart").addEventListener("keydown", event => {
   const last = drawn && drawn.points.length - 1, at = drawn?.place ?? last;
   const place = {ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: last}[event.key];
   if (!drawn || place === undefined) return;
   event.preventDefault();
   readOff(Math.max(0, Math.min(last, place)));
+  valued(drawn.place, last, $("readout").textContent);
 });

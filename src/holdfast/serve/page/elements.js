@@ -66,6 +66,12 @@ export function listed(list, make) {
   };
 }
 
+// To a screen reader only. Emptied first, so that the same words are heard again.
+export function tell(text) {
+  $("heard").textContent = "";
+  setTimeout(() => { $("heard").textContent = text; }, 200);
+}
+
 let hush;
 export function say(text) {
   $("said").textContent = text;

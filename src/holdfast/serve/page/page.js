@@ -27,7 +27,7 @@ function take({state, progress}) {
   $("live-text").textContent = `live · step ${number(state.step)}`;
   document.title = $("name").textContent = state.name === "holdfast" ? "Holdfast" : state.name;
   $("open-count").textContent = state.pending;
-  $("open-count").setAttribute("aria-label", `, ${state.pending} waiting`);
+  $("open-said").textContent = state.pending && teaches() ? `, ${state.pending} waiting` : "";
   $("open-count").hidden = !state.pending || !teaches();
   if (state.step !== step) drawRate();
   if (first) show();
@@ -49,6 +49,6 @@ $("token-form").addEventListener("submit", event => {
 addEventListener("role", show);
 addEventListener("event", ({detail}) => take(detail));
 addEventListener("hashchange", () => {
-  if (["#watch", "#teach", "#undo"].includes(location.hash)) { show(); scrollTo(0, 0); $("main").focus({preventScroll: true}); }
+  if (["#watch", "#teach", "#undo"].includes(location.hash)) { show(); scrollTo(0, 0); $(now.needsToken ? "main" : `view-${view()}`).focus({preventScroll: true}); }
 });
 follow(take, lost);

@@ -1,4 +1,4 @@
-import {$, bar, el, listed, look, percent, say, written} from "./elements.js";
+import {$, bar, el, listed, look, percent, say, tell, written} from "./elements.js";
 import {attempt, json, now, teaches, view} from "./service.js";
 
 const LONGEST = 1600;  // side of a picture that is sent
@@ -64,7 +64,7 @@ function drawQuestion(focus) {
     el("button", {type: "button", disabled: !teaches(), onclick: () => teach(label), "aria-label": `${label}, ${percent(probability)}`, "aria-keyshortcuts": index + 1},
       el("kbd", {"aria-hidden": "true"}, index + 1), el("span", {class: "name"}, label), bar(probability), el("span", {class: "value"}, percent(probability))))));
   for (const part of [$("other"), $("keys")]) part.hidden = !teaches();
-  if (focus) $("verdict").focus();
+  if (focus) { $("verdict").focus(); tell(`${$("verdict").textContent} ${$("verdict-note").textContent}`); }
   if (teaches()) { fillKnown(); drawNeighbours(current, place); }
 }
 

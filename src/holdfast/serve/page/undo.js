@@ -53,6 +53,7 @@ function isSure(title, text, yes) {
   $("sure-yes").textContent = yes;
   $("sure").returnValue = "no";
   $("sure").showModal();
+  $("sure").focus();  // a screen reader then reads what is asked
   return new Promise(done => $("sure").addEventListener("close", () => done($("sure").returnValue === "yes"), {once: true}));
 }
 
@@ -62,6 +63,7 @@ async function change(work) {
     dispatchEvent(new CustomEvent("event", {detail: {state: await json("v1/state"), progress: await json("v1/progress")}}));
     say(said);
   });
+  if (document.activeElement === document.body) $("view-undo").focus();  // its button cannot be used any more
 }
 
 async function goBack(step) {

@@ -23,7 +23,7 @@ export function drawWatch() {
   drawMistakes(progress.confused);
   $("memory-use").textContent = `${number(state.memory.held)} of ${number(state.memory.capacity)} places · ${bytes(state.memory.bytes)}`;
   $("versions").replaceChildren(...state.checkpoints.map(each => el("li", {},
-    el("span", {class: "grow"}, `Step ${number(each.step)}`), el("span", {class: "muted"}, `${ago(each.time)} · ${bytes(each.nbytes)}`))));
+    el("span", {class: "grow"}, `Step ${number(each.step)}`), el("span", {class: "hidden"}, ", "), el("span", {class: "muted"}, `${ago(each.time)} · ${bytes(each.nbytes)}`))));
   const load = {"Changes in the queue": state.queue, "Open questions": state.pending, "Of a class not met before": percent(progress.unknown), Method: state.method, Weights: state.precision};
   $("load").replaceChildren(...Object.entries(load).flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
   refreshGallery();
