@@ -150,7 +150,9 @@ def test_its_commands_are_understood_and_what_it_links_to_is_there(page: Path) -
             if name == "holdfast":
                 parser().parse_args(words)
             else:
-                assert name in ("curl", "docker", "echo", "make", "pip") or (name == "python" and (ROOT / words[0]).exists())
+                assert name in ("curl", "docker", "echo", "make", "pip") or (
+                    name == "python" and (ROOT / words[0]).exists()
+                )
     if "notes" not in page.parts:  # pieces of pages
         assert broken_links(page) == []
 

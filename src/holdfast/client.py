@@ -54,7 +54,7 @@ class Client:
     Args:
         address: where the service is.
         token: one from the file that the service was started with.
-        name: as its `--name`.
+        name: of the model, as its `--name`; by default, that of the one it has.
         timeout: how many seconds an answer may take.
         retries: how often a request that gets no answer, or is told to try again later, is sent again, after pauses
             of 0.1 to 5 seconds: where connections are refused, 9 times take about 16 seconds, which a killed service
@@ -70,7 +70,7 @@ class Client:
         address: str = "http://127.0.0.1:8080",
         *,
         token: str | None = None,
-        name: str = "holdfast",
+        name: str | None = None,
         timeout: float = 30.0,
         retries: int = 9,
         verify: Any = True,
@@ -322,35 +322,39 @@ class Client:
         step: int = self._json("POST", "/v1/checkpoints")["step"]
         return step
 
-    def kept(self) -> list[int]:
+    def kept(self) -> list[str]:
         """Lists the checkpoints that the learner can go back to.
 
         Returns:
-            Their steps, the latest first.
+            Their names, the latest first: the step, or "20.2" for a second state with 20 steps.
 
         Raises:
             ServiceError: if the service cannot be reached or cannot do it.
         """
-        return [each["step"] for each in self._json("GET", "/v1/checkpoints")]
+        return [each["name"] for each in self._json("GET", "/v1/checkpoints")]
 
-    def roll_back(self, step: int) -> int:
-        """Takes the learner back to a kept checkpoint. Everything learned since is undone.
+    def roll_back(self, step: int | str) -> int:
+        """Takes the learner back to a kept checkpoint. What was learned since is undone, and kept as one, too.
 
         Args:
-            step: one of those that `kept` lists.
+            step: the step of a kept checkpoint or, if several are of this step, the name of one; `kept` lists them.
 
         Returns:
             The step.
 
         Raises:
-            InputError: if it is not kept.
+            InputError: if it is not kept, or several of this step are.
             ServiceError: if the service cannot be reached or cannot do it.
         """
         now: int = self._json("POST", "/v1/roll-back", json={"step": step})["step"]
         return now
 
     def _learned(self, path: str, key: str | None, *, headers: dict[str, str] | None = None, **body: Any) -> int:
-        headers = {**(headers or {}), "Idempotency-Key": key or uuid.uuid4().hex}
+        if key is not None and not (
+            isinstance(key, str) and key.isascii() and key.isprintable() and key.strip() == key != ""
+        ):
+            raise InputError("key must be printable ASCII characters, without spaces around them")
+        headers = {**(headers or {}), "Idempotency-Key": uuid.uuid4().hex if key is None else key}
         learned: int = self._json("POST", path, repeatable=True, headers=headers, **body)["step"]
         return learned
 
@@ -365,6 +369,8 @@ class Client:
     def _answers(self, x: Samples) -> tuple[list[Label], dict[str, NDArray[np.float32]]]:
         """The classes, and what is told of each sample as numbers."""
         sent = _tensor(x, parameters={"binary_data_output": True})
+        if self._name is None:
+            self._name = self.state["name"]
         response = self._sent("POST", f"/v2/models/{self._name}/infer", repeatable=True, **sent)
         length = int(response.headers[HEADER])
         head, rest = json.loads(response.content[:length]), response.content[length:]
@@ -471,6 +477,8 @@ def _line(error: Exception) -> str:
 
 def _plain(y: Labels) -> list[Label]:
     """Strings and integers, as JSON has them."""
+    if isinstance(y, str | bytes):
+        raise LabelError(f"y must be a sequence of labels, not {type(y).__name__}; the label of one sample is [label]")
     plain: list[Any] = [label.item() if isinstance(label, np.generic) else label for label in y]
     for label in plain:
         if isinstance(label, bool) or not isinstance(label, str | int):

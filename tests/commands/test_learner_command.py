@@ -133,7 +133,7 @@ def test_what_is_kept_is_shown_and_gone_back_to(
     found = holdfast.inspect("weather")
     assert [each.step for each in found.kept] == [10, 5] and found.files["kept/5"] == size
     assert main(["learner", "show", "weather", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["kept"][1] == {"step": 5, "time": 86400.0, "nbytes": size}
+    assert json.loads(capsys.readouterr().out)["kept"][1] == {"name": "5", "step": 5, "time": 86400.0, "nbytes": size}
     assert main(["learner", "roll-back", "weather", "7", "--yes"]) == 2
     assert capsys.readouterr().err == "holdfast: step 7 is not kept; kept are: 10, 5\n"
     monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)

@@ -33,9 +33,9 @@ def opened(folder: Path, shape: tuple[int, ...] = (4,)) -> DurableLearner:
 
 @contextmanager
 def served(
-    folder: Path, shape: tuple[int, ...] = (4,), tokens: Tokens | None = None, **limits: Any
+    folder: Path, shape: tuple[int, ...] = (4,), tokens: Tokens | None = None, name: str = "holdfast", **limits: Any
 ) -> Iterator[tuple[TestClient, Service]]:
-    service = Service(folder, lambda: opened(folder, shape), Limits(**limits), "holdfast")
+    service = Service(folder, lambda: opened(folder, shape), Limits(**limits), name)
     with TestClient(make_app(service, tokens), base_url=HERE, raise_server_exceptions=False) as client:
         yield client, service
 

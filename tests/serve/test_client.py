@@ -100,7 +100,7 @@ def test_unknown_is_none_as_the_learner_has_it(service: tuple[holdfast.Client, S
 def test_checkpoints(service: tuple[holdfast.Client, Service, Through], tmp_path: Path) -> None:
     client, behind, _ = service
     client.observe(ARRAY, Y)
-    assert client.checkpoint() == 1 and client.kept() == [1, 0]
+    assert client.checkpoint() == 1 and client.kept() == ["1", "0"]
     client.save(tmp_path / "file")
     assert holdfast.Learner.load(tmp_path / "file").state_hash() == behind.learner.state_hash()
     client.observe(ARRAY, Y)
@@ -202,3 +202,31 @@ def test_holdfast_needs_no_httpx_until_a_client_is_wanted() -> None:
     program = "import sys; sys.modules['httpx'] = None; import holdfast; dir(holdfast); holdfast.Client"
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert "pip install 'holdfast[client]'" in ended.stderr
+
+
+def test_a_model_of_any_name_is_found_without_it(tmp_path: Path) -> None:
+    with served(tmp_path / "w", name="bearing") as (to, _):
+        client, _ = connected(to)
+        client.observe(ARRAY, Y)
+        assert client.predict(ARRAY[:1])[0] in Y
+        other, _ = connected(to, name="holdfast")
+        with pytest.raises(ServiceError, match="there is one model, bearing"):
+            other.predict(ARRAY[:1])
+
+
+@pytest.mark.parametrize("labels", ["abba", b"abba"])
+def test_one_label_is_no_list_of_labels(labels: Any, service: tuple[holdfast.Client, Service, Through]) -> None:
+    client, behind, through = service
+    with pytest.raises(LabelError, match=r"the label of one sample is \[label\]"):
+        client.observe(ARRAY, labels)
+    assert behind.learner.step == 0 and not through.sent
+
+
+@pytest.mark.parametrize("key", ["", "é", " k", "a\nb", 5])
+def test_a_key_that_cannot_be_sent_is_refused_at_once(
+    key: Any, service: tuple[holdfast.Client, Service, Through]
+) -> None:
+    client, _, through = service
+    with pytest.raises(InputError, match="key must be printable ASCII"):
+        client.observe(ARRAY, Y, key=key)
+    assert not through.sent

@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 import holdfast
 from holdfast.durable import history
 from holdfast.serve.service import Service
-from tests.serve.served import PICTURES, X, as_base64, picture, served, teach
+from tests.serve.served import PICTURES, X, Y, as_base64, picture, served, teach
 
 
 def test_classes_and_memory(tmp_path: Path) -> None:
@@ -135,6 +135,27 @@ def test_an_hour_of_wrong_labels_can_be_undone_and_that_as_well(tmp_path: Path) 
         assert missing.json() == {"error": "step 77 is not kept; kept are: 1, 4, 3"}
         teach(client)
         assert service.learner.step == 5
+
+
+@pytest.mark.slow
+def test_a_state_of_the_same_step_is_gone_back_to_and_late_labels_teach_no_other_sample(tmp_path: Path) -> None:
+    """Calibrating changes answers, but takes no step; a question that is asked and undone keeps its number."""
+    with served(tmp_path / "w") as (client, service):
+        teach(client)
+        client.post("/v1/checkpoints")
+        before = service.learner.state_hash()
+        assert client.post("/v1/calibrate", json={"arrays": X, "labels": Y[::-1]}).status_code == 200
+        calibrated = service.learner.state_hash()
+        assert client.post("/v1/roll-back", json={"step": 1}).json() == {"step": 1}
+        assert service.learner.state_hash() == before != calibrated
+        assert [each["name"] for each in client.get("/v1/checkpoints").json()] == ["1.2", "1", "0"]
+        assert client.post("/v1/roll-back", json={"step": "1.2"}).json() == {"step": 1}
+        assert service.learner.state_hash() == calibrated
+        assert "give the name of one: '1" in client.post("/v1/roll-back", json={"step": 1}).json()["error"]
+        undone = client.post("/v1/ask", json={"arrays": X[:1]}).json()["ticket"]
+        assert client.post("/v1/roll-back", json={"step": "1"}).json() == {"step": 1}
+        assert client.post("/v1/ask", json={"arrays": X[1:2]}).json()["ticket"] > undone
+        assert client.post("/v1/tell", json={"ticket": undone, "labels": ["a"]}).status_code == 404
 
 
 def test_a_damaged_checkpoint_leaves_all_as_it_was(tmp_path: Path) -> None:

@@ -168,3 +168,22 @@ def test_clients_of_triton_work_unchanged(tmp_path: Path) -> None:
                 assert similarities.shape == (4,)
             with pytest.raises(InferenceServerException, match="there is one model, holdfast"):
                 client.infer("other", [given])
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_answers_of_a_calibrated_learner_say_which_are_unknown(binary: bool, tmp_path: Path) -> None:
+    with listening(tmp_path / "w", lambda: opened(tmp_path / "w")) as address:
+        with httpx.Client(base_url=address) as client:
+            client.post("/v1/learn", json={"arrays": X, "labels": Y})
+            client.post("/v1/calibrate", params={"accept": 0.5}, json={"arrays": X, "labels": Y})
+            described = client.get("/v2/models/holdfast").json()["outputs"][-1]
+            assert described["name"] == "unknown" and described["datatype"] == "BOOL"
+            expected = [each["unknown"] for each in client.post("/v1/predict", json={"arrays": X}).json()["answers"]]
+        from tritonclient.http import InferenceServerClient, InferInput, InferRequestedOutput
+
+        triton = InferenceServerClient(address.removeprefix("http://"))
+        x = InferInput("x", [4, 4], "FP32")
+        x.set_data_from_numpy(np.array(X, np.float32), binary_data=binary)
+        wanted = InferRequestedOutput("unknown", binary_data=binary)
+        answer = triton.infer("holdfast", [x], outputs=[wanted]).as_numpy("unknown")
+        assert set(expected) == {True, False} and answer.tolist() == expected

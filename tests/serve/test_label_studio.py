@@ -117,6 +117,21 @@ def test_what_is_refused_changes_nothing(tmp_path: Path) -> None:
         assert changed(client, event("CREATED", 8, 1, RED, ["red"])) == 1  # what was refused is not taken for known
 
 
+def test_a_correction_that_is_refused_leaves_the_annotation_as_it_was(tmp_path: Path) -> None:
+    """And all kept checkpoints."""
+    with served(tmp_path / "l", PICTURES) as (client, service):
+        first, again = event("CREATED", 7, 1, RED, ["red"]), event("UPDATED", 7, 1, RED, ["blue"])
+        changed(client, first)
+        client.post("/v1/checkpoints")
+        before, there = service.learner.state_hash(), service.kept()
+        again["annotation"]["updated_at"] = first["annotation"]["updated_at"]
+        refused = client.post("/webhook", json=again)  # its key is that of another batch
+        assert refused.status_code in (409, 422), refused.text
+        assert service.learner.state_hash() == before and service.kept() == there
+        changed(client, event("UPDATED", 7, 1, RED, ["blue"]))
+        assert held(service) == {"red": 0, "blue": 1}
+
+
 def test_roles(tmp_path: Path) -> None:
     tokens = Tokens({"a" * 16: "answer", "t" * 16: "teach"})
     with served(tmp_path / "l", PICTURES, tokens) as (client, _):

@@ -1,5 +1,6 @@
 """Teaching over HTTP."""
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 import holdfast
 from tests.serve.served import PICTURES, X, Y, as_base64, as_npy, opened, picture, served, teach, tensor
+from tests.threads import beside
 
 RED, BLUE = (255, 0, 0), (0, 0, 255)
 
@@ -204,3 +206,50 @@ def test_what_is_refused_changes_nothing(tmp_path: Path) -> None:
                 assert response.status_code in (400, 404, 422), (route, body, response.text)
                 assert "\n" not in response.json()["error"], body
         assert service.learner.state_hash() == before
+
+
+def test_one_sample_is_a_batch_of_one(tmp_path: Path) -> None:
+    with served(tmp_path / "w") as (client, _), served(tmp_path / "p", PICTURES) as (pictures, _):
+        alone = as_npy(np.array(X[0], np.float32))
+        learned = client.post("/v1/learn?label=a", content=alone, headers={"Content-Type": "application/octet-stream"})
+        assert learned.json() == {"step": 1, "samples": 1, "repeated": False}
+        assert client.post("/v1/learn", files={"files": alone}, data={"label": "b"}).json()["samples"] == 1
+        assert client.post("/v1/predict", json={"arrays": X[0]}).json()["answers"][0]["label"] in ("a", "b")
+        image = as_npy(np.zeros(PICTURES, np.uint8))
+        assert pictures.post("/v1/learn?label=black", content=image).json()["samples"] == 1
+
+
+def test_labels_in_an_address_are_text(tmp_path: Path) -> None:
+    with served(tmp_path / "p", PICTURES) as (client, service):
+        for wrong in ("%ff", "%fe"):
+            refused = client.post(f"/v1/learn?label={wrong}", content=picture((9, 9, 9)))
+            assert refused.status_code == 422 and "UTF-8" in refused.json()["error"]
+        assert client.post("/v1/learn?label=M%C3%B6we", content=picture((9, 9, 9))).status_code == 200
+        assert service.learner.classes == ["Möwe"]
+
+
+@pytest.mark.filterwarnings("error")
+def test_numbers_that_no_picture_has_are_refused_in_silence(tmp_path: Path) -> None:
+    with served(tmp_path / "p", PICTURES) as (client, _):
+        body = (
+            b'{"arrays": ['
+            + str(np.zeros(PICTURES).tolist()).replace("0.0", "Infinity", 1).encode()
+            + b'], "labels": ["a"]}'
+        )
+        assert client.post("/v1/learn", content=body).status_code == 422
+
+
+def test_a_question_beside_going_back_waits_its_turn(tmp_path: Path) -> None:
+    with served(tmp_path / "w") as (client, _):
+        teach(client)
+        client.post("/v1/checkpoints")
+        done = threading.Event()
+
+        def back() -> None:
+            for _ in range(10):
+                client.post("/v1/roll-back", json={"step": "1"})
+            done.set()
+
+        with beside(back):
+            while not done.is_set():
+                assert client.post("/v1/ask", json={"arrays": X[:1]}).status_code == 200

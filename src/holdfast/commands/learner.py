@@ -46,7 +46,7 @@ def describe(learner: argparse.ArgumentParser) -> None:
         action.add_argument("--json", action="store_true", help="the same for programs")
     checking.add_argument("--deep", action="store_true", help="also repeat the log, which takes as long as opening")
     copying.add_argument("target", type=Path, metavar="TARGET", help="a folder that does not exist yet")
-    undoing.add_argument("step", type=int, metavar="STEP", help="of a kept checkpoint, as show lists them")
+    undoing.add_argument("step", metavar="STEP", help="of a kept checkpoint, as show lists them")
     undoing.add_argument("--yes", action="store_true", help="do not ask before it is undone")
     mending.add_argument("--yes", action="store_true", help="do not ask before something is lost")
     earlier = "go back to this step, at most to the last checkpoint"
@@ -120,7 +120,7 @@ def roll_back(options: argparse.Namespace) -> int:
     from holdfast.durable.repairs import roll_back
 
     for each in kept(options.folder):
-        if each.step == options.step:
+        if each.name == options.step:
             _print_lines({"goes to": _checkpoint(each), "undone": _undone(options.folder, each.step)})
             if not _agreed("roll it back?", options):
                 print("nothing was changed")
@@ -167,7 +167,8 @@ def _undone(folder: Path, step: int) -> str:
 
 
 def _checkpoint(kept: Kept) -> str:
-    return f"step {kept.step:,}, written on {datetime.fromtimestamp(kept.time):%Y-%m-%d at %H:%M:%S}"
+    several = "" if kept.name == str(kept.step) else f" ({kept.name})"
+    return f"step {kept.step:,}{several}, written on {datetime.fromtimestamp(kept.time):%Y-%m-%d at %H:%M:%S}"
 
 
 def _print_lines(lines: dict[str, str]) -> None:

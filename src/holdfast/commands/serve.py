@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import gc
 import ipaddress
 import logging
@@ -13,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,10 +30,11 @@ if TYPE_CHECKING:
     from holdfast.serve.service import Service
 
 DRAIN = 2  # seconds until answers that are still under way are cut off
+HANDSHAKE = 5.0  # seconds that one of TLS may take
 MOST_CONNECTIONS = 512
 ACCEPTED_AT_ONCE = 64
 MIB = 2**20
-NEW = "memory", "lr", "seed", "average", "updates", "standardise"  # arguments of holdfast.open
+NEW = "memory", "lr", "seed", "average", "updates", "standardise", "clip_samples"  # arguments of holdfast.open
 
 
 def describe(serve: argparse.ArgumentParser) -> None:
@@ -59,6 +62,8 @@ def describe(serve: argparse.ArgumentParser) -> None:
     new("--average", type=float, metavar="DECAY", help=average)
     new("--updates", type=int, metavar="N", help="gradient steps on each batch (default 1)")
     standard = "scale columns (of pictures: channels) to mean 0 and variance 1"
+    limit = "values beyond X, on either side, count as X (default: absurd ones are refused)"
+    new("--clip-samples", type=float, metavar="X", help=limit)
     new("--standardise", action="store_true", default=None, help=standard)
     keeping = serve.add_argument_group("keeping it").add_argument
     window = "predict labelled samples before they are learned, and count over the last N (1000; 0: do not)"
@@ -151,6 +156,12 @@ def _serve(app: Any, service: Service, listening: socket.socket, options: argpar
     )
 
     class Server(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            if options.tls_cert is not None:  # whoever only connects is not waited for
+                loop: Any = asyncio.get_running_loop()
+                loop.create_server = partial(loop.create_server, ssl_handshake_timeout=min(HANDSHAKE, options.timeout))
+            await super().startup(sockets)
+
         def handle_exit(self, sig: int, frame: Any) -> None:
             service.closing.set()  # feeds of events end by themselves
             super().handle_exit(sig, frame)
@@ -195,6 +206,9 @@ def _opened(where: Path, options: argparse.Namespace) -> DurableLearner:
         _check_fit("--shape", _as_text(options.shape), _as_text(there["shape"]), where)
     elif not (where / LEARNER).exists() or options.net or options.shape:
         shape = options.shape or (3, 32, 32)
+        if len(shape) == 3 and shape[0] not in (1, 3) and shape[2] in (1, 3):
+            first = _as_text((shape[2], *shape[:2]))
+            raise InputError(f"--shape {_as_text(shape)}: channels come first, so pictures are {first}")
         if (net := options.net or default_net(shape)) not in NETS:
             raise UnknownName("net", net, NETS)
         how["encoder"] = NETS[net](shape, seed=options.seed or 0)
@@ -270,7 +284,8 @@ def _socket(host: str, port: int) -> socket.socket:
 
 
 def _address(options: argparse.Namespace, listening: socket.socket) -> str:
-    host = f"[{options.host}]" if ":" in options.host else options.host
+    everywhere = options.host in ("0.0.0.0", "::")
+    host = "localhost" if everywhere else f"[{options.host}]" if ":" in options.host else options.host
     return f"{'http' if options.tls_cert is None else 'https'}://{host}:{listening.getsockname()[1]}"
 
 

@@ -177,11 +177,11 @@ class DurableLearner(Learner):
     _read_from: Path | None = None  # the folder, if it was opened to be read only
     _keep = 0  # how many whole copies stay
 
-    def checkpoint(self, *, spare: int | None = None) -> None:
+    def checkpoint(self, *, spare: int | str | None = None) -> None:
         """Writes the whole learner; the log of changes starts anew.
 
         Args:
-            spare: the step of a kept checkpoint that stays even if it would be the next to be removed.
+            spare: the step or name of a kept checkpoint that stays even if it would be the next to be removed.
 
         Raises:
             WriteError: if it cannot be written; the earlier one is still there.
@@ -326,11 +326,11 @@ class DurableLearner(Learner):
         self._written_at = self.step
         return with_conditions(self, **manifest)
 
-    def _write(self, folder: Folder, spare: int | None = None) -> None:
+    def _write(self, folder: Folder, spare: int | str | None = None) -> None:
         folder.checkpoint(self._in_folder)
         self._keep_copy(folder, spare)
 
-    def _keep_copy(self, folder: Folder, spare: int | None = None) -> None:
+    def _keep_copy(self, folder: Folder, spare: int | str | None = None) -> None:
         if self._keep:
             history.keep(folder.path, self.step, folder.learner_file.read_bytes(), self._keep, spare)
 

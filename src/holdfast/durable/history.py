@@ -6,15 +6,17 @@ import secrets
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain, count
 from pathlib import Path
 
+from holdfast.arguments import whole
 from holdfast.durable.snapshot import KEPT
-from holdfast.errors import InputError, WriteError
+from holdfast.errors import CheckpointError, InputError, WriteError
 from holdfast.memory.class_index import Journal
 from holdfast.storage import checkpoint, files
 
-NAME = re.compile(r"0|[1-9]\d{0,17}", re.ASCII)  # of the file of a step
-LEFT_BEHIND = re.compile(r"\.\d+\.[0-9a-f]{16}", re.ASCII)  # by a writer that was killed
+NAME = re.compile(r"(0|[1-9]\d{0,17})(\.[1-9]\d{0,8})?", re.ASCII)  # the step, and which one of several that have it
+LEFT_BEHIND = re.compile(r"\.\d+(\.\d+)?\.[0-9a-f]{16}", re.ASCII)  # by a writer that was killed
 TICK = 1_000_000  # nanoseconds, that file systems tell apart
 
 
@@ -23,11 +25,13 @@ class Kept:
     """A checkpoint that is kept.
 
     Attributes:
+        name: its step, as text; of a second and third state with as many steps "20.2" and "20.3".
         step: how many steps it has.
         time: when it was written, in seconds since 1970, for `datetime.fromtimestamp(time)`.
         nbytes: its size.
     """
 
+    name: str
     step: int
     time: float
     nbytes: int
@@ -40,32 +44,49 @@ def kept(folder: str | Path) -> list[Kept]:
         folder: the folder of the learner, which may be in use.
 
     Returns:
-        One entry with `step`, `time` and `nbytes` for each, the latest first.
+        One entry with `name`, `step`, `time` and `nbytes` for each, the latest first.
     """
     found = []
     for file in _files(Path(folder)):
         with suppress(FileNotFoundError):  # removed meanwhile
-            found.append(Kept(int(file.name), file.stat().st_mtime, file.stat().st_size))
+            found.append(Kept(file.name, _step(file), file.stat().st_mtime, file.stat().st_size))
     return sorted(found, key=lambda each: -each.time)
 
 
-def keep(folder: Path, step: int, content: bytes, most: int, spare: int | None = None) -> None:
-    """Best effort: what has just been written is safe without it. `spare`: a step that stays, however old it is."""
-    file = folder / KEPT / str(step)
+def named(folder: Path, step: int | str) -> Kept:
+    """The kept checkpoint of a step, if there is one only, or of a name."""
+    there = kept(folder)
+    asked = step if isinstance(step, str) else whole("step", step)
+    found = [each for each in there if asked in (each.name, each.step)]
+    if not found:
+        listed = ", ".join(each.name for each in there) or "none"
+        raise InputError(f"step {step} is not kept; kept are: {listed}")
+    if len(found) > 1:
+        listed = ", ".join(repr(each.name) for each in found)
+        raise InputError(f"several checkpoints of step {step} are kept; give the name of one: {listed}")
+    return found[0]
+
+
+def keep(folder: Path, step: int, content: bytes, most: int, spare: int | str | None = None) -> None:
+    """Best effort: what has just been written is safe without it. `spare`: the name of one that stays, however old.
+
+    It takes the place of none but itself: after going back, another state may have as many steps.
+    """
     with suppress(WriteError, OSError):
         clear(folder)
         there = _files(folder)
+        latest = max((each.stat().st_mtime_ns for each in there), default=0)
+        file = _place(folder / KEPT, step, content)
         if file not in there and os.path.lexists(file):  # somebody else's
             return
-        latest = max((each.stat().st_mtime_ns for each in there), default=0)
         files.make_folder(file.parent)
         files.write(file, content)
         if file.stat().st_mtime_ns <= latest:  # the clock was set back
             os.utime(file, ns=(latest + TICK, latest + TICK))
         for each in kept(folder)[most:]:
-            if each.step == spare:
+            if each.name == str(spare):
                 continue
-            files.remove(folder / KEPT / str(each.step))
+            files.remove(folder / KEPT / each.name)
 
 
 def set_aside(folder: Path, journal: Journal) -> None:
@@ -100,6 +121,30 @@ def strangers(folder: Path) -> list[str]:
 def _files(folder: Path) -> list[Path]:
     """Only what a learner has written: others may have files of such names."""
     return [file for file in _all(folder) if NAME.fullmatch(file.name) and checkpoint.begins_as_one(file)]
+
+
+def _step(file: Path) -> int:
+    return int(file.name.partition(".")[0])
+
+
+def _place(there: Path, step: int, content: bytes) -> Path:
+    """Where a state is kept already, or a name that no other has."""
+    same = [file for file in _files(there.parent) if _step(file) == step]
+    if same:
+        state = _state(content)
+        for file in same:
+            if _state(file.read_bytes()) == state:
+                return file
+    names = chain([str(step)], (f"{step}.{number}" for number in count(2)))
+    return next(there / name for name in names if there / name not in same)
+
+
+def _state(content: bytes) -> str | None:
+    """The same for the same learner, whichever log goes with it; None for what is damaged."""
+    with suppress(CheckpointError):
+        tensors, manifest = checkpoint.unpack(content)
+        return checkpoint.digest(tensors, checkpoint.as_text({**manifest, "log": None}))
+    return None
 
 
 def _put_back(aside: Path, file: Path) -> None:

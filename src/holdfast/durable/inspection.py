@@ -95,13 +95,19 @@ def inspect(folder: str | Path) -> Inspection:
         CheckpointError: if the folder is damaged; `holdfast.verify` says more.
     """
     found = take(Path(folder))
-    entries = found.reading.sound(found.log_file)
     with checkpoint.distrust(f"the learner in {folder}"):
+        return _inspection(found, past(found))
+
+
+def past(found: Snapshot) -> "Past":
+    """What a checkpoint and its log tell without a net."""
+    entries = found.reading.sound(found.log_file)
+    with checkpoint.distrust(f"the learner in {found.folder}"):
         check_values(found.manifest)
-        past = Past(found)
+        told = Past(found)
         for entry in entries:
-            past.add(operations.from_bytes(entry))
-        return _inspection(found, past)
+            told.add(operations.from_bytes(entry))
+        return told
 
 
 class Past:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from holdfast.arguments import whole
 from holdfast.durable import log
-from holdfast.durable.history import kept
+from holdfast.durable.history import named
+from holdfast.durable.inspection import past
 from holdfast.durable.snapshot import BEFORE_REPAIR, KEPT, LEARNER, Place, Snapshot, read, refuse_saved, take
 from holdfast.durable.verification import verify
 from holdfast.errors import CheckpointError, HoldfastError, InputError
@@ -74,18 +75,18 @@ def repair(folder: str | Path, *, to_step: int | None = None, yes: bool | Callab
         lock.release()
 
 
-def roll_back(folder: str | Path, step: int) -> None:
+def roll_back(folder: str | Path, step: int | str) -> None:
     """Takes a durable learner back to a kept checkpoint.
 
     Everything learned since is undone. To keep that, too, write a checkpoint before you close it. The current
-    checkpoint and log are not read: they may be damaged or missing.
+    checkpoint and log may be damaged or missing; if they are not, numbers of questions asked since are not used again.
 
     Args:
         folder: the folder of the learner.
-        step: one of the steps that `kept` lists.
+        step: the step of a kept checkpoint or, if several are of this step, the name of one; `kept` lists them.
 
     Raises:
-        InputError: if no checkpoint of this step is kept.
+        InputError: if no such checkpoint is kept, or several are.
         InUse: if another process has the folder.
         CheckpointError: if that checkpoint is damaged.
         WriteError: if it cannot be written; the learner is then as before.
@@ -100,15 +101,25 @@ def roll_back(folder: str | Path, step: int) -> None:
         >>> holdfast.open("birds").step
         1
     """
-    path, step = Path(folder).absolute(), whole("step", step)
-    if step not in [each.step for each in kept(path)]:
-        there = ", ".join(str(each.step) for each in kept(path)) or "none"
-        raise InputError(f"step {step} is not kept; kept are: {there}")
+    path = Path(folder).absolute()
+    name = named(path, step).name
     lock = FolderLock(path, f"the learner in {folder}")
     try:
-        lock.sign_off(write(read(path, path / KEPT / str(step)), []))
+        lock.sign_off(write(_with_numbers_of(path, read(path, path / KEPT / name)), []))
     finally:
         lock.release()
+
+
+def _with_numbers_of(folder: Path, found: Snapshot) -> Snapshot:
+    """A question asked later must not get the number of one that is undone, whose labels may still come."""
+    try:
+        asked = past(take(folder)).pending.asked
+    except HoldfastError:
+        return found
+    questions = found.manifest["questions"]
+    return replace(
+        found, manifest={**found.manifest, "questions": {**questions, "asked": max(asked, questions["asked"])}}
+    )
 
 
 def _taken(folder: Path) -> Snapshot:

@@ -190,7 +190,7 @@ class _Check:
 
 def _damaged_among_kept(folder: Path) -> Iterator[Problem]:
     for each in kept(folder):
-        file = folder / KEPT / str(each.step)
+        file = folder / KEPT / each.name
         try:
             read(folder, file)
         except CheckpointError as error:
@@ -203,9 +203,10 @@ def _damaged_among_kept(folder: Path) -> Iterator[Problem]:
 def _without_checkpoint(folder: Path, damaged: list[Problem]) -> str:
     """What can be done."""
     useless = {problem.file for problem in damaged}
-    steps = [each.step for each in kept(folder) if f"{KEPT}/{each.step}" not in useless]
-    if steps:
-        return f"holdfast.roll_back({str(folder)!r}, {steps[0]}) goes back to step {steps[0]}, which is kept"
+    names = [each.name for each in kept(folder) if f"{KEPT}/{each.name}" not in useless]
+    if names:
+        name = names[0] if names[0].isdecimal() else repr(names[0])
+        return f"holdfast.roll_back({str(folder)!r}, {name}) goes back to step {names[0]}, which is kept"
     return "a log alone is not enough to go on: bring the folder back from a backup"
 
 

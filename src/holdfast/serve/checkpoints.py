@@ -1,7 +1,9 @@
 """Checkpoints: to download, to keep and to go back to, under /v1."""
 
+from typing import Annotated
+
 from fastapi import APIRouter, Depends, Response
-from pydantic import BaseModel, StrictInt
+from pydantic import BaseModel, StrictInt, StringConstraints
 
 from holdfast.durable import DurableLearner
 from holdfast.serve.plain_json import PlainJSON
@@ -9,10 +11,16 @@ from holdfast.serve.refusals import documented
 from holdfast.serve.roles import needs
 from holdfast.serve.service import Service
 
+LONGEST_NAME = 40
+
 
 class Checkpoint(BaseModel):
-    """`time`: in seconds since 1970; `nbytes`: its size."""
+    """`name`: its step, or "20.2" for a second state with 20 steps.
 
+    `time`: in seconds since 1970; `nbytes`: its size.
+    """
+
+    name: str
     step: int
     time: float
     nbytes: int
@@ -23,11 +31,13 @@ class Step(BaseModel):
 
 
 class RollBack(BaseModel):
-    step: StrictInt
+    """`step`: of a kept checkpoint, or its name."""
+
+    step: StrictInt | Annotated[str, StringConstraints(strict=True, max_length=LONGEST_NAME)]
 
 
 def listed(service: Service) -> list[Checkpoint]:
-    return [Checkpoint(step=each.step, time=each.time, nbytes=each.nbytes) for each in service.kept()]
+    return [Checkpoint(name=each.name, step=each.step, time=each.time, nbytes=each.nbytes) for each in service.kept()]
 
 
 def routes(service: Service) -> APIRouter:
@@ -54,7 +64,7 @@ def routes(service: Service) -> APIRouter:
 
     @router.post("/checkpoints", dependencies=administer, responses=documented())
     async def keep() -> Step:
-        """Writes one now, for which the oldest goes. Whoever only teaches cannot push good ones out."""
+        """Writes one now, for which the oldest goes."""
 
         def write(learner: DurableLearner) -> int:
             learner.checkpoint()

@@ -7,8 +7,9 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
+from urllib.parse import parse_qsl
 
 import numpy as np
 from fastapi import Request
@@ -51,15 +52,32 @@ async def labelled(request: Request, service: Service) -> Given:
 
 async def given(request: Request, service: Service) -> Given:
     """JSON with images, arrays or tensors; a form with files; tensors in binary; or one file as it is."""
+    batch = await _given(request, service)
+    alone = batch.x.shape == service.shape != ()  # one sample, which is a batch of one
+    return replace(batch, x=batch.x[None]) if alone else batch
+
+
+async def _given(request: Request, service: Service) -> Given:
     kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
     body = await request.body()
     if kind == "multipart/form-data":
         files, texts = await _parts(request, service.limits)
         return await run_in_threadpool(_of_form, files, texts, service)
     if kind.startswith("image/") or body.startswith(FILES):
-        labels = request.query_params.getlist("label")
+        labels = _in_query(request.scope["query_string"])
         return Given(await run_in_threadpool(_of_files, [body], service), checked_labels(labels, service.limits))
     return await run_in_threadpool(_of_json, body, request.headers.get(tensors.HEADER), service)
+
+
+def _in_query(query: bytes) -> list[str]:
+    try:
+        return [
+            text
+            for name, text in parse_qsl(query.decode("latin-1"), keep_blank_values=True, errors="strict")
+            if name == "label"
+        ]
+    except ValueError:  # or two that are not text would become one
+        raise Refused(422, "a label that is a string must be UTF-8") from None
 
 
 async def _parts(request: Request, limits: Limits) -> tuple[list[bytes], list[tuple[str, str]]]:
@@ -201,7 +219,8 @@ def of_lists(lists: object, service: Service) -> Array:
         if array.dtype.kind not in "iuf":
             raise ValueError
         if not service.takes_floats:
-            as_bytes = array.astype(np.uint8)
+            with np.errstate(invalid="ignore"):
+                as_bytes = array.astype(np.uint8)
             if not np.array_equal(as_bytes, array):
                 raise Refused(422, "this learner takes whole numbers from 0 to 255")
             return as_bytes

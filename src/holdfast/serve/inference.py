@@ -4,6 +4,7 @@ import json
 import time
 from typing import Any
 
+import numpy as np
 from fastapi import APIRouter, Depends, Request, Response
 from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
@@ -128,6 +129,8 @@ def _described(service: Service, learner: DurableLearner) -> ModelMetadata:
     outputs.append(Tensor(name="probability", shape=[-1, len(learner.classes)], datatype="FP32"))
     if tells_similarity(learner):
         outputs.append(Tensor(name="similarity", shape=[-1], datatype="FP32"))
+    if learner.calibration is not None:
+        outputs.append(Tensor(name="unknown", shape=[-1], datatype="BOOL"))
     kind = "FP32" if service.takes_floats else "UINT8"
     inputs = [Tensor(name="x", shape=[-1, *service.shape], datatype=kind)]
     versions = [str(learner.step)]
@@ -154,6 +157,8 @@ def _inferred(
     arrays: dict[str, Any] = {"label": labels, "probability": answered.probabilities}
     if answered.similarities is not None:
         arrays["similarity"] = answered.similarities
+    if answered.unknown is not None:
+        arrays["unknown"] = np.array(answered.unknown)
     parameters = values.get("parameters")
     binary = bool(parameters.get("binary_data_output")) if isinstance(parameters, dict) else False
     described, contents = tensors.outputs(arrays, values.get("outputs"), binary)

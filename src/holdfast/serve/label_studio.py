@@ -236,15 +236,23 @@ def _corrected(learner: DurableLearner, service: Service, event: Event, x: Array
         before = {number: row for number in meant if (row := known.find(number)) is not None}
         if now is not None and now in before.values():
             return False
+        if x is not None and now is not None and event.annotation is not None:
+            _learn(learner, known, event, x, now)  # first: it may be refused
         for number, row in before.items():
             forget(learner, row)
-            known.remove(number)
-        if x is None or now is None or event.annotation is None:
-            return bool(before)
-        known.note(event.annotation, event.task, now)  # first: what is learned can always be found again
-        try:
-            learner.observe(x, [event.label], key=event.key)
-        except BaseException:
-            known.remove(event.annotation)
-            raise
-    return True
+            if now is None or number != event.annotation:
+                known.remove(number)
+    return now is not None or bool(before)
+
+
+def _learn(learner: DurableLearner, known: Annotations, event: Event, x: Array, now: Row) -> None:
+    assert event.annotation is not None
+    before = known.find(event.annotation)
+    known.note(event.annotation, event.task, now)  # first: what is learned can always be found again
+    try:
+        learner.observe(x, [event.label], key=event.key)
+    except BaseException:
+        known.remove(event.annotation)
+        if before is not None:
+            known.note(event.annotation, event.task, before)
+        raise

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, StrictInt
 from starlette.concurrency import run_in_threadpool
 from torch import Tensor
 
-from holdfast.errors import NothingLearned
+from holdfast.errors import NothingLearned, WriteError
 from holdfast.learner.answers import Answers, answers
 from holdfast.learner.keys import LONGEST, check_key
 from holdfast.samples import Features
@@ -138,14 +138,13 @@ def routes(service: Service, metrics: Metrics) -> APIRouter:
     async def ask(request: Request) -> Asked:
         """Answers now, and keeps the samples until their labels are told."""
         batch = await given(request, service)
-
-        def asked() -> Asked:
-            ticket = service.learner.ask(batch.x)
-            if ticket.details is None:
-                return Asked(ticket=ticket.number, step=0, answers=none(len(batch.x)))
-            return Asked(ticket=ticket.number, step=ticket.details.step, answers=listed(ticket.details))
-
-        return await run_in_threadpool(asked)
+        try:
+            ticket = await run_in_threadpool(lambda: service.learner.ask(batch.x))
+        except WriteError:  # it may be going back to a checkpoint just now
+            ticket = await service.change(lambda learner: learner.ask(batch.x))
+        if ticket.details is None:
+            return Asked(ticket=ticket.number, step=0, answers=none(len(batch.x)))
+        return Asked(ticket=ticket.number, step=ticket.details.step, answers=listed(ticket.details))
 
     @router.post("/tell", dependencies=teach, **refusals)
     async def tell(told: Tell, key: Key = None) -> Learned:

@@ -47,10 +47,12 @@ class HeldSamples(BaseModel):
 
 
 class Question(BaseModel):
-    """`sureness`: the smallest probability of a best answer; 0 while nothing has been learned."""
+    """`sureness`: the smallest probability of a best answer; 0 while nothing has been learned. `least_sure`: of which
+    of the samples."""
 
     ticket: int
     sureness: float
+    least_sure: int
     samples: list[Sample]
     answers: list[Answer]
 
@@ -131,8 +133,11 @@ def open_questions(service: Service) -> list[Question]:
 
 def _question(service: Service, ticket: int, x: Tensor) -> Question:
     _, answers = answers_to(service, x if service.learner.frozen_encoder is None else Features(x))
-    sureness = min(each.probabilities[0].probability if each.probabilities else 0.0 for each in answers)
-    return Question(ticket=ticket, sureness=sureness, samples=[Sample(**each) for each in _seen(x)], answers=answers)
+    sure = [each.probabilities[0].probability if each.probabilities else 0.0 for each in answers]
+    samples = [Sample(**each) for each in _seen(x)]
+    return Question(
+        ticket=ticket, sureness=min(sure), least_sure=sure.index(min(sure)), samples=samples, answers=answers
+    )
 
 
 def nearest(service: Service, samples: Tensor) -> list[list[Neighbour]]:

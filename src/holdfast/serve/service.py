@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from holdfast.durable import DurableLearner
-from holdfast.durable.history import Kept, kept
+from holdfast.durable.history import Kept, kept, named
 from holdfast.durable.repairs import roll_back
-from holdfast.errors import HoldfastError, LabelError
+from holdfast.errors import HoldfastError, InputError, LabelError, WriteError
 from holdfast.nets import recipe
 from holdfast.serve.limits import Limits
 from holdfast.serve.pixels import Pixels
@@ -40,6 +40,7 @@ class Service:
         self._has_folder = True  # not after a roll back whose learner could not be opened: it only answers then
         self.closing = threading.Event()
         self._ended = False  # nothing is taken from the queue any more
+        self._flaw: WriteError | None = None  # of closing
         self._jobs: queue.Queue[Job | None] = queue.Queue(limits.queue)
         self._writer = threading.Thread(target=self._write, name="writer", daemon=True)
         self._writer.start()
@@ -89,19 +90,19 @@ class Service:
 
         return await self.change(learn)
 
-    async def roll_back(self, step: int) -> int:
+    async def roll_back(self, step: int | str) -> int:
         """What is undone is kept, too."""
 
         def back() -> int:
-            steps = [each.step for each in self.kept()]
-            if step not in steps:
-                there = ", ".join(map(str, steps)) or "none"
-                raise Refused(404, f"step {step} is not kept; kept are: {there}")
-            self.learner.checkpoint(spare=step)
+            try:
+                name = named(self.folder, step).name
+            except InputError as error:
+                raise Refused(404, str(error)) from None
+            self.learner.checkpoint(spare=name)
             self._has_folder = False
             self.learner.close()
             try:
-                roll_back(self.folder, step)
+                roll_back(self.folder, name)
             finally:
                 self._open_again()
             return self.learner.step
@@ -123,7 +124,12 @@ class Service:
             self._writer.join(seconds)
         if self._writer.is_alive():
             return False
-        self.learner.close()
+        try:
+            self.learner.close()
+        except WriteError as error:
+            self._flaw = error
+        if self._flaw is not None:
+            raise self._flaw
         return True
 
     async def _submit(self, work: Callable[[], Result]) -> Result:

@@ -91,17 +91,24 @@ def outputs(
     described, contents = [], []
     for name, in_binary in chosen.items():
         array = arrays[name]
-        strings = array if isinstance(array, list) else None
-        shape = [len(array)] if isinstance(array, list) else list(array.shape)
-        each: Values = {"name": name, "shape": shape, "datatype": "BYTES" if strings is not None else "FP32"}
+        kind, content, shape = _as_output(array)
+        each: Values = {"name": name, "shape": shape, "datatype": kind}
         if in_binary:
-            content = _packed(strings) if strings is not None else np.asarray(array, "<f4").tobytes()
             each["parameters"] = {"binary_data_size": len(content)}
             contents.append(content)
         else:
-            each["data"] = strings if strings is not None else np.asarray(array).ravel().tolist()
+            each["data"] = array if isinstance(array, list) else array.ravel().tolist()
         described.append(each)
     return described, contents
+
+
+def _as_output(array: NDArray[Any] | list[str]) -> tuple[str, bytes, list[int]]:
+    """Datatype, content and shape."""
+    if isinstance(array, list):
+        return "BYTES", _packed(array), [len(array)]
+    if array.dtype == np.bool_:
+        return "BOOL", array.tobytes(), list(array.shape)
+    return "FP32", array.astype("<f4").tobytes(), list(array.shape)
 
 
 def _chosen(arrays: Iterable[str], wanted: object, binary: bool) -> dict[str, bool]:
@@ -147,7 +154,7 @@ def _plain(data: object, shape: Sequence[int], kind: str) -> Found:
         array = np.array(data)
         if array.dtype.kind not in "iuf" or array.size != math.prod(shape):
             raise ValueError
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             typed = array.astype(dtype)
         if dtype.kind in "iu" and not np.array_equal(typed, array):
             raise ValueError

@@ -19,6 +19,7 @@ from holdfast.serve.service import Service
 
 MOST_CONFUSED = 20
 PAUSE = 1.0  # seconds between events
+STALE = 10.0  # seconds after which an event is made anew: rates change although nothing happens
 
 
 class MemoryUse(BaseModel):
@@ -90,15 +91,16 @@ class Feed:
         self._turn = asyncio.Lock()
         self._of: object = None
         self._event = ""
-        self._next = 0.0  # earliest time of another
+        self._next = self._stale = 0.0  # earliest time of another, and of one although nothing has changed
 
     async def latest(self) -> str:
         async with self._turn:
             learner, start = self._service.learner, time.monotonic()
             now = (learner, learner.step, len(learner.pending), self._service.waiting, self._service.kept())
-            if now != self._of and start >= self._next:
+            if (now != self._of or start >= self._stale) and start >= self._next:
                 self._event, self._of = await run_in_threadpool(_event, self._service), now
                 self._next = start + max(PAUSE, 100 * (time.monotonic() - start))
+                self._stale = start + STALE
             return self._event
 
 

@@ -13,8 +13,17 @@ function smoothed(points) {
   });
 }
 
-export function drawChart({curve, classes}) {
+// The last point may be of a few samples only, which then count with those before.
+function settled(curve) {
+  const [before, last] = curve.slice(-2);
+  if (!last || 2 * last.samples >= before.samples) return curve;
+  const samples = before.samples + last.samples;
+  return [...curve.slice(0, -2), {end: last.end, samples, accuracy: (before.accuracy * before.samples + last.accuracy * last.samples) / samples}];
+}
+
+export function drawChart({curve: whole, classes}) {
   const box = $("chart"), width = box.clientWidth, height = box.clientHeight;
+  const curve = settled(whole);
   if (!width || !curve.length) { box.replaceChildren(); drawn = null; return; }
   const total = curve.at(-1).end, floor = height - EDGE.bottom, points = smoothed(curve);
   const x = at => EDGE.left + (width - EDGE.left - EDGE.right) * at / total;

@@ -14,10 +14,13 @@ export const el = (name, attributes = {}, ...children) => filled(document.create
 export const svg = (name, attributes = {}, ...children) =>
   filled(document.createElementNS("http://www.w3.org/2000/svg", name), attributes, children);
 
-export const percent = share => share == null ? "–" : `${Math.round(100 * share)}%`;
+// Only what is all is 100%.
+export const percent = share => share == null ? "–" : `${share > .99 && share < 1 ? Math.floor(1000 * share) / 10 : Math.round(100 * share)}%`;
 export const number = value => value.toLocaleString("en");
 export const counted = (count, one, many = `${one}s`) => `${number(count)} ${count === 1 ? one : many}`;
 export const bytes = value => value < 1e6 ? `${Math.round(value / 1e3)} kB` : `${(value / 1e6).toFixed(1)} MB`;
+
+export const clock = seconds => new Date(1000 * seconds).toLocaleString("en", {dateStyle: "medium", timeStyle: "medium"});
 
 export function ago(seconds) {
   const past = Math.max(0, Date.now() / 1000 - seconds);

@@ -28,9 +28,10 @@ export async function refreshQueue() {
 const showQueue = listed($("queue"), ticket => {
   const name = el("span", {class: "name"}), share = el("span", {class: "muted"}), sample = el("span", {class: "sample"});
   const button = el("button", {type: "button", onclick: () => choose(questions.find(each => each.ticket === ticket), true)}, sample, name, share);
-  return {li: el("li", {}, button), draw: ({samples, answers: [{label, unknown, probabilities: [best]}]}) => {
+  return {li: el("li", {}, button), draw: ({samples, answers, least_sure}) => {
+    const {label, unknown, probabilities: [best]} = answers[least_sure];
     if (ticket === current?.ticket) button.setAttribute("aria-current", "true"); else button.removeAttribute("aria-current");
-    if (!sample.firstChild) sample.append(look(samples[0], ""));
+    if (!sample.firstChild) sample.append(look(samples[least_sure], ""));
     name.replaceChildren(label === null || unknown ? "Unknown" : `${label}?`, samples.length > 1 ? el("span", {class: "muted"}, ` and ${samples.length - 1} more`) : "");
     share.textContent = best ? percent(best.probability) : "";
   }};

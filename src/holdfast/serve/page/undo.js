@@ -1,4 +1,4 @@
-import {$, ago, counted, el, listed, number, say} from "./elements.js";
+import {$, ago, clock, counted, el, listed, number, say} from "./elements.js";
 import {administers, attempt, json, now} from "./service.js";
 
 let known = [];
@@ -9,26 +9,21 @@ export async function drawUndo() {
   drawForgettable();
 }
 
-function away(step) {
-  const since = now.state.step - step;
-  return since > 0 ? `${counted(since, "step")} back` : since < 0 ? `${counted(-since, "step")} ahead` : "the present state";
-}
-
-const showCheckpoints = listed($("checkpoints"), step => {
-  const note = el("p", {class: "note"});
-  const button = el("button", {type: "button", "aria-label": `Go back to step ${step}`, onclick: () => goBack(step)});
-  const li = el("li", {}, el("div", {class: "grow"}, el("p", {}, `Step ${number(step)}`), note), button);
-  return {li, draw: ({time}) => {
-    note.textContent = `${away(step)} · kept ${ago(time)}`;
-    button.textContent = step > now.state.step ? "Return" : "Go back";
-    button.disabled = !administers() || step === now.state.step;
+const showCheckpoints = listed($("checkpoints"), name => {
+  const what = el("p", {}), note = el("p", {class: "note"});
+  const button = el("button", {type: "button", "aria-label": `Go back to step ${name}`}, "Go back");
+  const li = el("li", {}, el("div", {class: "grow"}, what, note), button);
+  return {li, draw: each => {
+    what.textContent = `Step ${number(each.step)}`;
+    note.textContent = `${clock(each.time)} · kept ${ago(each.time)}`;
+    button.onclick = () => goBack(each);
+    button.disabled = !administers();
   }};
 });
 
 function drawCheckpoints() {
-  const {checkpoints, step} = now.state;
-  $("keep").disabled = !administers() || checkpoints.some(each => each.step === step);
-  showCheckpoints(checkpoints.map(each => [each.step, each]));
+  $("keep").disabled = !administers();
+  showCheckpoints(now.state.checkpoints.map(each => [each.name, each]));
 }
 
 const showForgettable = listed($("forgettable"), label => {
@@ -66,12 +61,11 @@ async function change(work) {
   if (document.activeElement === document.body) $("view-undo").focus();  // its button cannot be used any more
 }
 
-async function goBack(step) {
-  const since = now.state.step - step;
-  const undone = since > 0 ? `${counted(since, "step")} learned since then will be undone. ` : "";
-  if (!await isSure(`Go back to step ${number(step)}?`, `${undone}The present state, step ${number(now.state.step)}, is kept.`, "Go back")) return;
+async function goBack({name, step, time}) {
+  const text = `The learner becomes what it was on ${clock(time)}. The present state, step ${number(now.state.step)}, is kept.`;
+  if (!await isSure(`Go back to step ${number(step)}?`, text, "Go back")) return;
   await change(async () => {
-    await json("v1/roll-back", {body: {step}});
+    await json("v1/roll-back", {body: {step: name}});
     return `Back at step ${number(step)}.`;
   });
 }
