@@ -3,10 +3,10 @@
 import json
 import os
 import re
+import signal
 import statistics
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -80,31 +80,41 @@ def _while_learning() -> Ratio:
         client.observe(X, Y)
         question = _question(address)
         idle, busy = [], []
-        for _ in range(TURNS):
-            idle += _answer_times(question)
-            with _learning_at(address):
+        with _taught(address) as teacher:
+            while client.step < 10:
+                time.sleep(0.1)
+            for _ in range(TURNS):
+                teacher.send_signal(signal.SIGSTOP)
+                time.sleep(0.5)
+                idle += _answer_times(question)
+                teacher.send_signal(signal.SIGCONT)
                 busy += _answer_times(question)
     slowest, usual = (float(np.quantile(times, 0.99)) for times in (busy, idle))
     return Ratio("p99 of an answer over HTTP while learning / idle", slowest / usual, 2)
 
 
 @contextmanager
-def _learning_at(address: str) -> Iterator[None]:
+def _taught(address: str) -> Iterator["subprocess.Popen[bytes]"]:
+    """By a process of its own, so that only the service makes answers wait."""
+    process = subprocess.Popen([sys.executable, "-c", f"from bench.http import teach; teach({address!r})"])
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def teach(address: str) -> None:
     """At full speed: one client sends while the other waits, so there is always something to learn."""
-    done = threading.Event()
 
     def learn() -> None:
         with Client(address) as teacher:
-            while not done.is_set():
+            while True:
                 teacher.observe(X, Y)
 
     with ThreadPoolExecutor(2) as teachers:
         for _ in range(2):
             teachers.submit(learn)
-        try:
-            yield
-        finally:
-            done.set()
 
 
 def _learning() -> Ratio:
