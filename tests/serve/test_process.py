@@ -46,17 +46,19 @@ def test_it_serves_a_folder_and_stops_cleanly(tmp_path: Path) -> None:
 def test_tls_and_tokens(tmp_path: Path) -> None:
     certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost"]
-    made += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
+    made += ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(certificate)]
     if shutil.which("openssl") is None:
         pytest.skip("openssl makes the certificate")
     subprocess.run(made, check=True, capture_output=True)
     (tmp_path / "tokens").write_text("answer abcdefghijklmnop\n")
     safe = ["--tls-cert", str(certificate), "--tls-key", str(key), "--token-file", str(tmp_path / "tokens")]
-    with started(tmp_path / "w", tmp_path / "log", *TINY, *safe, "--host", "0.0.0.0") as process:
-        assert process.address.startswith("https://")
+    with started(tmp_path / "w", tmp_path / "log", *TINY, *safe, "--host", "0.0.0.0", "--timeout", "1") as process:
+        assert process.address.startswith("https://localhost:")
+        port = int(process.address.rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as silent:  # no handshake
+            assert silent.recv(1) == b""
         with httpx.Client(
-            base_url=process.address.replace("0.0.0.0", "127.0.0.1"),
-            verify=ssl.create_default_context(cafile=str(certificate)),
+            base_url=process.address, verify=ssl.create_default_context(cafile=str(certificate))
         ) as client:
             assert client.get("/v1/state").status_code == 401
             client.headers["Authorization"] = "Bearer abcdefghijklmnop"
@@ -91,6 +93,7 @@ def test_without_a_folder_it_is_a_demonstration(tmp_path: Path) -> None:
         (["--method", "iid"], "wants the whole stream shuffled"),
         (["--port", "99999"], "cannot listen"),
         (["--keep", "-1"], "keep"),
+        (["--shape", "32x32x3"], "channels come first, so pictures are 3x32x32"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(

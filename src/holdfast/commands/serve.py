@@ -13,7 +13,7 @@ import ssl
 import sys
 import tempfile
 from collections.abc import Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -159,7 +159,9 @@ def _serve(app: Any, service: Service, listening: socket.socket, options: argpar
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             if options.tls_cert is not None:  # whoever only connects is not waited for
                 loop: Any = asyncio.get_running_loop()
-                loop.create_server = partial(loop.create_server, ssl_handshake_timeout=min(HANDSHAKE, options.timeout))
+                limited = partial(loop.create_server, ssl_handshake_timeout=min(HANDSHAKE, options.timeout))
+                with suppress(AttributeError):  # other event loops have limits of their own
+                    loop.create_server = limited
             await super().startup(sockets)
 
         def handle_exit(self, sig: int, frame: Any) -> None:

@@ -3,11 +3,14 @@
 import os
 import re
 import secrets
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, count
 from pathlib import Path
+
+from torch import Tensor
 
 from holdfast.arguments import whole
 from holdfast.durable.snapshot import KEPT
@@ -131,20 +134,18 @@ def _place(there: Path, step: int, content: bytes) -> Path:
     """Where a state is kept already, or a name that no other has."""
     same = [file for file in _files(there.parent) if _step(file) == step]
     if same:
-        state = _state(content)
+        state = _state(*checkpoint.unpack(content))
         for file in same:
-            if _state(file.read_bytes()) == state:
-                return file
+            with suppress(CheckpointError):  # a damaged one stays as it is
+                if _state(*checkpoint.read(file)) == state:
+                    return file
     names = chain([str(step)], (f"{step}.{number}" for number in count(2)))
     return next(there / name for name in names if there / name not in same)
 
 
-def _state(content: bytes) -> str | None:
-    """The same for the same learner, whichever log goes with it; None for what is damaged."""
-    with suppress(CheckpointError):
-        tensors, manifest = checkpoint.unpack(content)
-        return checkpoint.digest(tensors, checkpoint.as_text({**manifest, "log": None}))
-    return None
+def _state(tensors: Mapping[str, Tensor], manifest: checkpoint.Manifest) -> str:
+    """The same for the same learner, whichever log goes with it."""
+    return checkpoint.digest(tensors, checkpoint.as_text({**manifest, "log": None}))
 
 
 def _put_back(aside: Path, file: Path) -> None:
