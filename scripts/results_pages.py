@@ -328,7 +328,8 @@ def first_page(folder: Path, records: Records) -> str:
 def as_they_are(records: Records) -> list[frontier.Point]:
     """Methods without options on Split CIFAR-10, with and without augmentation, each at its best learning rate."""
     done = [record for record in records.all.values() if record["status"] == "done" and not record["start"]]
-    chosen = [r for r in done if r["stream"] == "cifar10" and not r["options"] and r["memory"] in MEMORIES]
+    usual = [record for record in done if record["title"].rstrip("†") == record["method"]]
+    chosen = [record for record in usual if record["stream"] == "cifar10" and record["memory"] in MEMORIES]
     points = frontier.points([record for record in chosen if record["method"] in methods.METHODS])
     by_accuracy = sorted(points, key=lambda point: point.accuracy)
     return list({(point.variant, point.memory): point for point in by_accuracy}.values())
