@@ -55,7 +55,9 @@ def test_tables_are_what_the_commands_make_of_the_records(tmp_path: Path) -> Non
     tables = [name for name in PAGES if re.fullmatch(r"T\d", name)]
     to = ["--out", str(tmp_path)]
     assert main(["runs", "import", str(RECORDS), *to]) == 0
-    assert main(["paper", *tables, "--seeds", "3", "--render", "--data", str(tmp_path / "none"), *to]) == 0
+    assert (
+        main(["paper", *tables, "--seeds", str(script().SEEDS), "--render", "--data", str(tmp_path / "none"), *to]) == 0
+    )
     for name in tables:
         made = rows((tmp_path / "paper" / f"{name}.md").read_text())
         shown = rows(PAGES[name])
