@@ -116,10 +116,10 @@ def _with_numbers_of(folder: Path, found: Snapshot) -> Snapshot:
         asked = past(take(folder)).pending.asked
     except HoldfastError:
         return found
-    questions = found.manifest["questions"]
-    return replace(
-        found, manifest={**found.manifest, "questions": {**questions, "asked": max(asked, questions["asked"])}}
-    )
+    with checkpoint.distrust(f"the checkpoint kept in {folder}"):
+        questions = found.manifest["questions"]
+        questions = {**questions, "asked": max(asked, questions["asked"])}
+    return replace(found, manifest={**found.manifest, "questions": questions})
 
 
 def _taken(folder: Path) -> Snapshot:

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, StrictInt
 from starlette.concurrency import run_in_threadpool
 from torch import Tensor
 
+from holdfast.durable import DurableLearner
 from holdfast.errors import NothingLearned, WriteError
 from holdfast.learner.answers import Answers, answers
 from holdfast.learner.keys import LONGEST, check_key
@@ -138,13 +139,17 @@ def routes(service: Service, metrics: Metrics) -> APIRouter:
     async def ask(request: Request) -> Asked:
         """Answers now, and keeps the samples until their labels are told."""
         batch = await given(request, service)
+
+        def asked(learner: DurableLearner) -> Asked:
+            ticket = learner.ask(batch.x)
+            if ticket.details is None:
+                return Asked(ticket=ticket.number, step=0, answers=none(len(batch.x)))
+            return Asked(ticket=ticket.number, step=ticket.details.step, answers=listed(ticket.details))
+
         try:
-            ticket = await run_in_threadpool(lambda: service.learner.ask(batch.x))
+            return await run_in_threadpool(lambda: asked(service.learner))
         except WriteError:  # it may be going back to a checkpoint just now
-            ticket = await service.change(lambda learner: learner.ask(batch.x))
-        if ticket.details is None:
-            return Asked(ticket=ticket.number, step=0, answers=none(len(batch.x)))
-        return Asked(ticket=ticket.number, step=ticket.details.step, answers=listed(ticket.details))
+            return await service.change(asked)
 
     @router.post("/tell", dependencies=teach, **refusals)
     async def tell(told: Tell, key: Key = None) -> Learned:
